@@ -72,3 +72,8 @@ class ToldLines:
         if now_ms - told.since_ms >= TOLD_EACH_MS:
             told.since_ms, told.lines = now_ms, 0
         return told
+
+
+def note_of(left_out: int) -> str:
+    """Return the end of a line that counts the like ones left out before it; empty if none was."""
+    return f"; similar lines left out: {left_out:,}" if left_out else ""

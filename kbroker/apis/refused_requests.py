@@ -32,7 +32,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import OWN_SOFTWARE, ConnectionInfo, NoResponse, shown_client
 from kbroker.protocol.schema import Message
-from kbroker.told_lines import ToldLines
+from kbroker.told_lines import ToldLines, note_of
 
 _log = logging.getLogger(__name__)
 
@@ -110,11 +110,10 @@ class RefusedRequests:
         what = f" of {_escaped(refused.what, _NAME_CHARACTERS)}" if refused.what else ""
         by = f" for {_escaped(name, _NAME_CHARACTERS)}" if name and name != refused.what else ""
         text = f": {_printable(refused.message)}" if refused.message else ""
-        more = f"; {left_out:,} more like it since it was told last" if left_out else ""
         _log.info(
             "%s%s%s was refused to %s: %s%s%s%s",
             ApiKey(header.api_key).api_name, what, by, client, _code_name(refused.code),
-            text, self._decided(header.api_key, refused), more,
+            text, self._decided(header.api_key, refused), note_of(left_out),
         )  # fmt: skip
 
     def _decided(self, api_key: int, refused: Refused) -> str:

@@ -26,7 +26,7 @@ from kbroker.network.request_channel import RequestChannel
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.protocol.frame import FrameSizeError
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.told_lines import ToldLines
+from kbroker.told_lines import ToldLines, note_of
 
 _log = logging.getLogger(__name__)
 
@@ -153,8 +153,9 @@ class Processor:
         now_ms = self._clock.monotonic_ms()
         left_out = self._told.left_out(connection.peer_host, text[:_KEPT_CHARACTERS], now_ms)
         if left_out is not None:
-            more = f"; {left_out:,} more like it since it was told last" if left_out else ""
-            _log.warning("closed connection %s: %s%s", connection.connection_id, text, more)
+            _log.warning(
+                "closed connection %s: %s%s", connection.connection_id, text, note_of(left_out)
+            )
 
     def sweep(self, now_ms: float) -> None:
         """Close what is idle or too slow; called every few seconds, and by tests."""

@@ -1,4 +1,4 @@
-"""Why a broker does not start, or cannot go on: always one sentence for its operator."""
+"""Reasons why a broker does not start or cannot go on: one sentence each for its operator."""
 
 from __future__ import annotations
 

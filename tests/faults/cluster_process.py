@@ -30,7 +30,7 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure
-from kbroker.server.broker.broker_parts import BrokerParts, Channels, Surroundings, assemble
+from kbroker.server.broker.broker_parts import BrokerParts, Channels, Surroundings, make_parts
 from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.running_broker import membership
 from kbroker.server.broker.tree_opening import StartWish
@@ -227,7 +227,7 @@ class BrokerProcess:
         )
         if self._flushes is not None:
             around = replace(around, flush_threads=cast(WorkerThreads, self._flushes))
-        self._parts = parts = assemble(storage, around)
+        self._parts = parts = make_parts(storage, around)
         self.controller = parts.cluster.controller
         self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()

@@ -292,10 +292,10 @@ class CrashLoad:
         stored = batches[0][1]
         promise.grew(stored)
         if acks == -1:
-            if isinstance(answer, list):
+            if answer.settled is None:
                 self._acknowledged(topic_partition, stored)
             else:
-                self._waiting.append((answer, topic_partition, stored))  # type: ignore[arg-type]
+                self._waiting.append((answer.settled, topic_partition, stored))
 
     def _acknowledged(self, topic_partition: TopicPartition, data: bytes) -> None:
         """An acks=all answer has left: with group commit, that is a promise."""

@@ -20,8 +20,8 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.server.background.background_services import broker_duties
 from kbroker.server.background.background_work import BackgroundWork
-from kbroker.server.background.broker_duties import broker_duties
 from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.start.start_collections import collecting_rarely, started
 from kbroker.server.system_clock import SystemClock

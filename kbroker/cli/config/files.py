@@ -71,7 +71,7 @@ def show(
     """Print the settings that `kbroker start` would use with the same arguments, and where each
     comes from: the default, the profile, the file, the environment or an option.
     """
-    from kbroker.server.start.launch import StartOptions, UsageError, settings_of
+    from kbroker.server.start.launch import StartOptions, UsageError, settings_for
 
     options = StartOptions(
         properties=properties,
@@ -82,7 +82,7 @@ def show(
         zookeeper=zookeeper,
     )
     try:
-        settings = settings_of(options, os.environ)
+        settings = settings_for(options, os.environ)
     except UsageError as error:
         raise CommandError(str(error), ExitCode.USAGE, error.trouble) from error
     print_rows(rows_of(settings.config, shows_all=shows_all), _SETTINGS, output)

@@ -82,7 +82,7 @@ class DoubtfulElections:
         isr = self._context.leadership[partition].leader_and_isr.isr
         if ends.keys().isdisjoint(isr):  # only these can know what was committed
             leader = next(b for b in isr if self._is_online(partition, b))
-            _log.warning("%s: %d leads, which does not tell how far it reaches", partition, leader)
+            _log.warning("%s: %d leads, without saying where its log ends", partition, leader)
             return Elected(leader, (leader,))
         elected = most_advanced(replicas, isr, ends)
         told = ", ".join(f"{b}: {e.end_offset} of epoch {e.epoch}" for b, e in sorted(ends.items()))

@@ -53,6 +53,7 @@ class Follower:
     uses_topic_ids: bool = True
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FollowerThrottle:
     """Holds all fetchers of a broker to `follower.replication.throttled.rate` (KIP-73).
 
@@ -62,35 +63,28 @@ class FollowerThrottle:
     after a fetcher's usual pause.
     """
 
-    def __init__(
-        self,
-        quotas: ReplicationQuotas,
-        hosted: HostedPartitions,
-        clock: Clock,
-        backoff_ms: Callable[[], int],
-    ) -> None:
-        self._quotas = quotas
-        self._hosted = hosted
-        self._clock = clock
-        self._backoff_ms = backoff_ms
+    quotas: ReplicationQuotas
+    hosted: HostedPartitions
+    clock: Clock
+    backoff_ms: Callable[[], int]
 
     def hold_back(self, states: FetchStates, now_ms: float) -> None:
         """Leave out for a while, before a request, throttled partitions that lag."""
-        quota = self._quotas.follower
+        quota = self.quotas.follower
         if quota.limit is None or not quota.is_exceeded(now_ms):
             return
-        until_ms = now_ms + self._backoff_ms()
+        until_ms = now_ms + self.backoff_ms()
         for state in states.due(now_ms):
             if state.is_behind:
-                partition = self._hosted.find(state.topic_partition)
+                partition = self.hosted.find(state.topic_partition)
                 if partition is not None and self._is_throttled(partition):
                     states.delay(state, until_ms)
 
     def copied(self, partition: Partition, size: int) -> None:
         """Count bytes of a partition that have come."""
-        quota = self._quotas.follower
+        quota = self.quotas.follower
         if quota.limit is not None and self._is_throttled(partition):
-            quota.record(size, self._clock.monotonic_ms())
+            quota.record(size, self.clock.monotonic_ms())
 
     def _is_throttled(self, partition: Partition) -> bool:
-        return self._quotas.throttles_follower(*partition.topic_partition, partition.log.config)
+        return self.quotas.throttles_follower(*partition.topic_partition, partition.log.config)

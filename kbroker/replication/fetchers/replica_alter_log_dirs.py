@@ -23,7 +23,7 @@ from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuota
-from kbroker.told_lines import ToldLines
+from kbroker.told_lines import ToldLines, note_of
 
 if TYPE_CHECKING:
     from kbroker.replication.fetchers.replica_mover import ReplicaMover
@@ -78,8 +78,9 @@ class ReplicaAlterLogDirsManager:
         now_ms = self._parts.clock.monotonic_ms()
         left_out = self._lines.left_out(error.code, topic_partition.topic, now_ms)
         if left_out is not None:
-            more = f"; {left_out:,} more like it since it was told last" if left_out else ""
-            _log.warning("%s is not moved to %s: %s%s", topic_partition, path, error, more)
+            _log.warning(
+                "%s is not moved to %s: %s%s", topic_partition, path, error, note_of(left_out)
+            )
 
     def _alter(self, topic_partition: TopicPartition, path: str) -> None:
         if len(future_directory_name(topic_partition, ZERO_UUID)) > _MAX_DIRECTORY_NAME:

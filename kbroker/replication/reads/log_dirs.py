@@ -49,16 +49,16 @@ class LogDirUsage:
     replicas: list[ReplicaUsage] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogDirs:
     """Describes the directories as they are now."""
 
-    def __init__(self, hosted: HostedPartitions, log_manager: LogManager) -> None:
-        self._hosted = hosted
-        self._log_manager = log_manager
+    hosted: HostedPartitions
+    log_manager: LogManager
 
     def __len__(self) -> int:
         """The number of replicas in all directories."""
-        return len(self._log_manager.all_logs()) + len(self._log_manager.all_futures())
+        return len(self.log_manager.all_logs()) + len(self.log_manager.all_futures())
 
     def describe(self, wanted: Collection[TopicPartition] | None) -> list[LogDirUsage]:
         """Every directory with the replicas in it that are `wanted` (None: all)."""
@@ -77,14 +77,14 @@ class LogDirs:
         them at a time, topic by topic; None while they are being found.
         """
         by_directory: dict[str, dict[str, list[Log]]] = {}
-        logs = (*self._log_manager.all_logs(), *self._log_manager.all_futures())
+        logs = (*self.log_manager.all_logs(), *self.log_manager.all_futures())
         for number, log in enumerate(logs, 1):
             if wanted is None or log.topic_partition in wanted:
                 topics = by_directory.setdefault(log.directory.rpartition("/")[0] or "/", {})
                 topics.setdefault(log.topic_partition.topic, []).append(log)
             if number % ENTRIES == 0:
                 yield None
-        for directory in self._log_manager.directories():
+        for directory in self.log_manager.directories():
             usage = self._describe(directory)
             yield usage
             if usage.error_code is ErrorCode.NONE:
@@ -114,7 +114,7 @@ class LogDirs:
         )
 
     def _offset_lag(self, log: Log) -> int:
-        partition = self._hosted.find(log.topic_partition)
+        partition = self.hosted.find(log.topic_partition)
         if partition is None:
             return INVALID_OFFSET_LAG
         if self._is_future(log):
@@ -122,4 +122,4 @@ class LogDirs:
         return max(partition.high_watermark - log.log_end_offset, 0)
 
     def _is_future(self, log: Log) -> bool:
-        return self._log_manager.futures.find(log.topic_partition) is log
+        return self.log_manager.futures.find(log.topic_partition) is log

@@ -46,18 +46,13 @@ class _Deletion(NamedTuple):
     required_offset: int
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordDeletions:
     """Carries out DeleteRecords requests on the partitions of one broker."""
 
-    def __init__(
-        self,
-        hosted: HostedPartitions,
-        write_log_starts: WriteLogStarts,
-        waiting: Purgatories,
-    ) -> None:
-        self._hosted = hosted
-        self._write_log_starts = write_log_starts
-        self._waiting = waiting
+    hosted: HostedPartitions
+    write_log_starts: WriteLogStarts
+    waiting: Purgatories
 
     async def delete(
         self, offsets: Mapping[TopicPartition, int], timeout_ms: int
@@ -86,10 +81,10 @@ class RecordDeletions:
         ]
         if not pending:
             return results
-        future: asyncio.Future[list[DeleteRecordsResult]] = self._waiting.create_future()
+        future: asyncio.Future[list[DeleteRecordsResult]] = self.waiting.create_future()
         operation = DelayedProduce(results, pending, self._is_settled, future)
         keys = [deletion.result.topic_partition for deletion in pending]
-        return await self._waiting.deletions.hold(operation, keys, timeout_ms, future)
+        return await self.waiting.deletions.hold(operation, keys, timeout_ms, future)
 
     def _required_offset(self, topic_partition: TopicPartition, offset: int) -> int:
         """The offset that every replica has to start at or after. Raises KafkaError."""
@@ -127,7 +122,7 @@ class RecordDeletions:
 
     def _led(self, topic_partition: TopicPartition) -> Partition:
         """The partition, if it is led here. Raises KafkaError."""
-        partition = self._hosted.get(topic_partition)
+        partition = self.hosted.get(topic_partition)
         partition.check_leads()
         return partition
 
@@ -136,7 +131,7 @@ class RecordDeletions:
         starts = [
             follower.log_start_offset
             for broker_id, follower in partition.state.followers.items()
-            if self._hosted.metadata.broker(broker_id) is not None
+            if self.hosted.metadata.broker(broker_id) is not None
         ]
         return min([partition.log_start_offset, *starts])
 
@@ -156,14 +151,14 @@ class RecordDeletions:
                 future.set_result(None)
 
         wanted = {one.result.topic_partition: one.required_offset for one in deletions}
-        self._write_log_starts(wanted, written)
+        self.write_log_starts(wanted, written)
         await future
 
     def _move_log_start(self, deletion: _Deletion) -> None:
         result = deletion.result
         try:
-            log = self._hosted.get(result.topic_partition).log
+            log = self.hosted.get(result.topic_partition).log
             if log.maybe_increment_log_start_offset(deletion.required_offset):
-                self._waiting.fetches.tell(result.topic_partition)  # this ends no fetch
+                self.waiting.fetches.tell(result.topic_partition)  # this ends no fetch
         except KafkaError as error:
             result.error_code = error.code

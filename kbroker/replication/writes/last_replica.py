@@ -12,6 +12,7 @@ Law: owned by the event loop. Nothing is synced if answers never wait for the di
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode
@@ -46,15 +47,13 @@ class _Wait(NamedTuple):
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LastReplica:
     """Syncs partitions of one broker whose other replicas fall out of sync."""
 
-    def __init__(
-        self, hosted: HostedPartitions, waiting: Purgatories, shared_flush: SharedFlush
-    ) -> None:
-        self._hosted = hosted
-        self._waiting = waiting
-        self._flush = shared_flush
+    hosted: HostedPartitions
+    waiting: Purgatories
+    shared_flush: SharedFlush
 
     async def is_flushed(self, partition: Partition) -> bool:
         """True once all that is committed is on the disk; False if this broker no longer leads, or
@@ -70,10 +69,10 @@ class LastReplica:
             end_offset=log.high_watermark,
         )
         if not self._is_settled(wait):
-            future = self._waiting.create_future()
+            future = self.waiting.create_future()
             operation = DelayedProduce([wait.result], [wait], self._is_settled, future)
             keys = [partition.topic_partition]
-            await self._waiting.produces.hold(operation, keys, FLUSH_TIMEOUT_MS, future)
+            await self.waiting.produces.hold(operation, keys, FLUSH_TIMEOUT_MS, future)
         return wait.result.error_code is ErrorCode.NONE
 
     def on_leadership_change(
@@ -89,14 +88,14 @@ class LastReplica:
                 len(state.isr) < SAFE_REPLICAS <= len(state.replicas)
                 and partition.log.offsets.recovery_point < end_offset
             ):
-                self._flush.flush(partition, end_offset)
+                self.shared_flush.flush(partition, end_offset)
 
     def _is_settled(self, wait: _Wait) -> bool:
         result, log = wait.result, wait.partition.log
-        if wait.is_over or self._hosted.find(result.topic_partition) is not wait.partition:
+        if wait.is_over or self.hosted.find(result.topic_partition) is not wait.partition:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return True
         result.error_code = ErrorCode.NONE
         if log.offsets.recovery_point < wait.end_offset:
-            self._flush.flush(wait.partition, wait.end_offset)
+            self.shared_flush.flush(wait.partition, wait.end_offset)
         return log.offsets.recovery_point >= wait.end_offset

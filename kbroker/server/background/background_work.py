@@ -1,8 +1,8 @@
-"""The duties of a broker from time to time: checkpoints, retention, flushing, care of followers.
+"""The periodic duties of a broker: checkpoints, retention, flushing, care of followers.
 
-Law: all duties are held and cancelled here. One that looks at all partitions does so in small
-steps, with others' work in between. A duty that fails is logged and tried again at its next turn:
-one full disk must not end all checkpoints.
+Law: all duties are held and cancelled here. A duty that visits all partitions does so in small
+steps, with other work in between. A duty that fails is logged and tried again at its next turn: one
+full disk must not end all checkpoints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Duty:
-    """Something to do again and again. `work` does it, or returns the steps in which it is done."""
+    """A periodic duty: `work` does it at once, or returns the steps that do it."""
 
     name: str
     interval_ms: float
@@ -32,7 +32,7 @@ class BackgroundWork:
 
     def __init__(self, duties: list[Duty]) -> None:
         self._duties = duties
-        # What comes next of each duty: its time, or the steps that it has begun.
+        # Each duty's next turn, or the steps under way.
         self._handles: dict[str, asyncio.TimerHandle | asyncio.Task[None]] = {}
 
     def start(self) -> None:
@@ -42,7 +42,7 @@ class BackgroundWork:
             self._schedule(duty, delay)
 
     def stop(self) -> None:
-        """Nothing runs any more."""
+        """Cancel every duty, with its steps."""
         for handle in self._handles.values():
             handle.cancel()
         self._handles.clear()

@@ -28,27 +28,25 @@ class BackgroundWriter:
         self._stopped = False
 
     def run(self, work: Callable[[], None], done: Done) -> None:
-        """Do `work` on the thread, then call `done` on the loop; once stopped, do both before this
-        returns.
-        """
+        """Do `work` on the thread, then call `done` on the loop; once stopped, do both at once."""
         if self._stopped:
             run_now(work, done)
             return
         future = self._thread.run(partial(outcome, work))
         self._under_way.add(future)
-        future.add_done_callback(partial(self._tell, done))
+        future.add_done_callback(partial(self._end, done))
 
     async def stop(self) -> None:
-        """Return when everything asked for is written."""
+        """Return once everything asked for is written."""
         self._stopped = True
         while self._under_way:
             await asyncio.wait(list(self._under_way))
         self._thread.stop()
 
-    def _tell(self, done: Done, future: asyncio.Future[StorageError | None]) -> None:
+    def _end(self, done: Done, future: asyncio.Future[StorageError | None]) -> None:
         self._under_way.discard(future)
         fault = asyncio.CancelledError() if future.cancelled() else future.exception()
         try:
             done(unexpected(fault) if fault is not None else future.result())
-        except Exception:  # what else is under way has owners of its own
+        except Exception:  # the other writes have owners of their own
             _log.exception("The code that asked for a background write failed")

@@ -1,11 +1,11 @@
 """Carries out cleaning jobs outside the event loop: each on a thread, and its work in a process
 (`kbroker.cleaner=process`) or on that thread itself (`thread`).
 
-Why a process: Python runs one thread at a time. A cleaning thread would hold the loop up for 5 ms
-at every hand-over, or for as long as its slices are, at every single request; a process that takes
-only idle processor time does not.
+Why a process: Python runs one thread at a time. A cleaning thread would delay the loop by 5 ms at
+every switch, or by one of its slices, at every single request; a process that takes only idle
+processor time does not.
 
-Law: every callback runs in the loop's thread, because it changes logs. After `stop` no thread and
+Law: every callback runs in the loop's thread, because it changes logs. After `stop`, no thread and
 no process is left.
 """
 
@@ -38,15 +38,15 @@ class CleanerWorker(Protocol):
     """Does one job after the other, on the thread that asks."""
 
     def clean(self, job: CleaningJob, report: OnGroup) -> CleaningEnd | None:
-        """Do the job; None if it was aborted or came to no end."""
+        """Do the job; None if it was aborted or broke off."""
         ...
 
     def abort(self) -> None:
-        """Let `clean` return soon; from any thread. Nothing but `close` may follow."""
+        """Make `clean` return soon, from any thread; only `close` may follow."""
         ...
 
     def close(self) -> None:
-        """Give back what it holds between two jobs; this waits for a moment."""
+        """Free what is held between two jobs; this waits for a moment."""
         ...
 
 
@@ -59,7 +59,7 @@ class CleanerThreads:
         self._running: dict[threading.Thread, CleanerWorker] = {}
 
     def run(self, job: CleaningJob, on_group: OnGroup, on_end: OnEnd) -> Callable[[], None]:
-        """Run a job on a resting worker, or a new one; what is returned aborts it."""
+        """Run a job on a resting worker, or a new one; returns the call that aborts it."""
         worker = self._resting.pop() if self._resting else self._new_worker()
         loop = asyncio.get_running_loop()
 
@@ -106,7 +106,7 @@ class CleanerThreads:
         self._resting.clear()
 
     async def stop(self) -> None:
-        """Abort everything; return when all of it has ended and every callback has run."""
+        """Abort everything; return once all has ended and every callback has run."""
         for worker in self._running.values():
             worker.abort()
         for thread in list(self._running):

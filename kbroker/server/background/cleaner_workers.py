@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class ThreadWorker:
-    """Cleans on the thread that asks, which competes with the event loop for the interpreter."""
+    """Cleans on the calling thread, which competes with the event loop for the interpreter."""
 
     def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
@@ -56,14 +56,14 @@ class ThreadWorker:
 
 
 class ProcessWorker:
-    """Cleans in a process of its own, which lives from its first job until `close` or `abort`."""
+    """Cleans in its own process, which lives from the first job until `close` or `abort`."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._is_aborted = False
 
     def clean(self, job: CleaningJob, report: OnGroup) -> CleaningEnd | None:
-        """Send the job to the process, which is started if it is not there, and hear its groups."""
+        """Send the job to the process, started if need be, and report its groups."""
         child = self._child or self._start()
         try:
             assert child.stdin is not None
@@ -92,7 +92,7 @@ class ProcessWorker:
             self._child.kill()
 
     def close(self) -> None:
-        """Let the process end, which it does with its input."""
+        """End the process by closing its input."""
         child, self._child = self._child, None
         if child is None:
             return

@@ -1,7 +1,7 @@
-"""Gives back to the system what large requests took of the memory.
+"""Returns to the system the memory that large requests took.
 
-The C library keeps what is freed between pieces that are still used: a broker at rest after 20
-answers of 14 MB held 110 MB more than before them.
+The C library keeps freed memory between pieces still in use: at rest, after 20 answers of 14 MB, a
+broker held 110 MB more than before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WORTH_IT_BYTES = 16 * 1024 * 1024  # it may take 20 ms, in a thread
 
 
 class FreedMemory:
-    """Looks at what large requests took since the last look, and take no more."""
+    """Trims memory after large requests have ended."""
 
     def __init__(self, room: MemoryRoom, trim: Callable[[], None]) -> None:
         """`trim` runs in a thread."""
@@ -25,7 +25,7 @@ class FreedMemory:
         self._trimming: asyncio.Future[None] | None = None
 
     def look(self) -> None:
-        """Give back what was freed, if it is much, and the last time is over."""
+        """Trim if much was freed since the last time, unless a trim is under way."""
         if self._trimming is not None and not self._trimming.done():
             return
         if self._room.most_bytes - self._room.taken_bytes >= WORTH_IT_BYTES:
@@ -33,8 +33,8 @@ class FreedMemory:
             self._trimming = asyncio.get_running_loop().run_in_executor(None, self._trim)
 
 
-def trim() -> None:
-    """Have the C library return free memory, if it is one that can: glibc."""
+def trim_memory() -> None:
+    """Have the C library return free memory, if it can, as glibc does."""
     import ctypes  # with the first large request: start-up cost
 
     library_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

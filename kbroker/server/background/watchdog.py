@@ -1,8 +1,7 @@
-"""Reports when the event loop was blocked: a debugging aid for the rule that nothing blocks it over
-10 ms.
+"""Reports blocks of the event loop: a debugging aid for the rule that nothing blocks it over 10 ms.
 
-A thread looks at a counter that a timer on the loop advances. When the counter stands still too
-long, the thread logs where the loop's thread is at that moment, once per block.
+A thread watches a counter that a timer on the loop advances. If the counter stands still too long,
+the thread logs where the loop's thread is at that moment, once per block.
 """
 
 from __future__ import annotations
@@ -20,9 +19,7 @@ LIMIT_MS = 10.0
 
 
 class Watchdog:
-    """Watches the loop it is started on. `blocks` counts reports, `longest_ms` is the longest block
-    seen.
-    """
+    """Watches the loop it is started on; `longest_ms` is the longest block seen."""
 
     def __init__(self, limit_ms: float = LIMIT_MS) -> None:
         self._limit_s = limit_ms / 1000

@@ -1,8 +1,8 @@
 """Threads that do work for the event loop.
 
-Law: everything that is handed over has an outcome, or a client would wait forever. Its future is
-settled with the result or with the exception, of whatever kind. If the system gives no thread, the
-existing threads do the work, or it is done at once. Owned by the event loop.
+Law: all work handed over has an outcome, or a client would wait forever: its future gets the result
+or the exception, of whatever kind. If the system gives no thread, the existing threads do the work,
+or it is done at once. Owned by the event loop.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerThreads:
-    """At most `limit` threads, each started when those before it are busy; first come, first
-    served.
-    """
+    """At most `limit` threads, each started once the others are busy; first come, first served."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit = limit
@@ -65,7 +63,7 @@ class WorkerThreads:
         return future
 
     def stop(self) -> None:
-        """Return when what was handed over is done; then `run` may start again."""
+        """Return once all work handed over is done; `run` may start threads again."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:

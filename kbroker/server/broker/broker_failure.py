@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerFailure:
-    """One broker's. Owned by the event loop."""
+    """The reason why one broker cannot go on. Owned by the event loop."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -29,11 +29,11 @@ class BrokerFailure:
         self._listeners: list[Callable[[], None]] = []
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever something is reported."""
+        """Call `listener` at every report."""
         self._listeners.append(listener)
 
     def report(self, error: StartError | LogDirectoryError) -> None:
-        """The broker cannot go on; the first error counts."""
+        """Report that the broker cannot go on; the first error counts."""
         self.error = self.error or error
         self.event.set()
         for listener in self._listeners:
@@ -42,7 +42,9 @@ class BrokerFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LogDirFailure:
-    """One broker's answer. Owned by the event loop."""
+    """Gives up the partitions of a failed directory, makes the controller ask, and stops the broker
+    if it has nothing left to serve. Owned by the event loop.
+    """
 
     logs: LogManager
     leadership: Leadership
@@ -52,9 +54,9 @@ class LogDirFailure:
     failure: BrokerFailure
 
     def on_offline(self, path: str, partitions: list[TopicPartition], error: StorageError) -> None:
-        """A directory has failed, and these partitions with it."""
+        """Act on a failed directory, with which these partitions have failed."""
         self.leadership.partitions_offline(partitions)
-        # Who registers later is asked about all replicas anyway.
+        # A broker that registers later is asked about all replicas anyway.
         if self.healthcheck.broker_epoch != UNKNOWN_BROKER_EPOCH:
             self.log_dir_events.report()
         if not self.logs.online_directories:

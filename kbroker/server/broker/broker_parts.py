@@ -1,9 +1,8 @@
-"""The second stage of a broker: all its parts, made and introduced to each other. None of them does
-anything yet.
+"""The second stage of a broker: all its parts, made and connected, but not running yet.
 
-Law: a part gets what it needs in its constructor, or hears of it as a listener. What a broker meets
-outside itself comes in as `Surroundings`, so that a simulation of clusters builds its brokers by
-this very code.
+Law: a part gets what it needs in its constructor, or is called as a listener. The world outside a
+broker comes in as `Surroundings`, so that a simulation of clusters builds its brokers by this very
+code.
 """
 
 from __future__ import annotations
@@ -90,18 +89,18 @@ class Channels(Protocol):
     """The ways from one broker to the brokers of its cluster."""
 
     def connect(self, broker: Broker) -> BrokerChannel:
-        """The channel of the controller's orders to a broker, this one included."""
+        """The channel for the controller's orders to a broker, this one included."""
         ...
 
     def client(self, broker: Broker) -> PeerClient:
-        """A connection of its own to another broker."""
+        """A new connection to another broker."""
         ...
 
 
 def network_channels(
     config: KafkaConfig, local: ControlRequests
 ) -> BrokerChannels[ControlRequests]:
-    """Connections over sockets; what is for this broker itself goes to `local`."""
+    """Connections over sockets; requests to this broker itself go to `local`."""
     return BrokerChannels(
         config.server.broker_id,
         local,
@@ -112,8 +111,8 @@ def network_channels(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Surroundings:
-    """The surroundings of a broker's parts; `lifecycle` and `failure` hear from them,
-    `watch_loading` sees how far the opening of the logs is.
+    """The surroundings of a broker's parts, which report to `lifecycle` and `failure`;
+    `watch_loading` follows the opening of the logs.
     """
 
     clock: ClockWithTimer = field(default_factory=SystemClock)
@@ -130,7 +129,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DataParts:
-    """The parts that hold records, metadata, and the settings in force."""
+    """The parts that hold records, metadata and the settings in force."""
 
     dynamic_configs: DynamicConfigManager
     settings: BrokerSettings
@@ -142,7 +141,6 @@ class DataParts:
     transactions_topic: TopicSize
 
     def config(self) -> KafkaConfig:
-        """The settings in force."""
         return self.settings.config
 
 
@@ -164,7 +162,7 @@ class ClusterParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BrokerParts:
-    """A whole broker that does nothing yet."""
+    """A whole broker that is not running yet."""
 
     storage: BrokerStorage
     data: DataParts
@@ -175,9 +173,9 @@ class BrokerParts:
     counters: CounterRegistry
 
 
-def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
-    """Make the parts of the broker whose storage this is. Raises ConfigError for listeners that
-    cannot be served.
+def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
+    """Make the parts of the broker with this storage. Raises ConfigError for listeners that cannot
+    be served.
     """
     data = _data_parts(storage, around)
     cluster = _cluster_parts(storage, data, around)

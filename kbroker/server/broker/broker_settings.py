@@ -1,8 +1,8 @@
-"""The settings in force on this broker: those of its start, under the dynamic ones of the cluster,
-the broker and each topic.
+"""The settings in force on this broker: those of its start, overridden by the dynamic ones of the
+cluster, the broker and each topic; and who is called when they change.
 
-Logs ask for a topic's settings synchronously, so they are worked out here once and kept until
-something changes.
+Logs ask for a topic's settings synchronously, so they are computed once and kept until something
+changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UncleanListener = Callable[[str | None], None]  # called with a topic, or None f
 
 
 class BrokerSettings:
-    """Owned by the event loop."""
+    """The settings of one broker. Owned by the event loop."""
 
     def __init__(
         self, config: KafkaConfig, topic_overrides: Callable[[str], Mapping[str, str]]
@@ -42,7 +42,7 @@ class BrokerSettings:
         self._plain: TopicConfig | None = None
 
     def of_topic(self, topic: str) -> TopicConfig:
-        """The settings of a topic."""
+        """The settings in force for a topic."""
         known = self._topics.get(topic)
         if known is not None:
             return known
@@ -68,11 +68,11 @@ class BrokerSettings:
         return settings.with_format_in_force(protocol)
 
     def topic_changed(self, topic: str) -> None:
-        """The topic's own settings were read again."""
+        """Forget a topic's settings, which were read again."""
         self._topics.pop(topic, None)
 
     def broker_changed(self, entity: str, overrides: Mapping[str, str]) -> None:
-        """Dynamic settings of a broker, or of the cluster, are now these."""
+        """Take over the dynamic settings of a broker or of the cluster."""
         if entity not in (DEFAULT_ENTITY, str(self._start_config.server.broker_id)):
             return
         self._dynamic[entity] = overrides
@@ -89,7 +89,7 @@ class BrokerSettings:
 
 
 class SettingsUpdates:
-    """Between the manager of dynamic settings and the logs. Owned by the event loop."""
+    """Passes changed dynamic settings on to logs, quotas and fetchers. Owned by the event loop."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class SettingsUpdates:
         dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, self._on_broker_config)
 
     def on_unclean_elections(self, enable: UncleanListener) -> None:
-        """Call `enable` when they become allowed, for a topic or by default."""
+        """Call `enable` when unclean elections become allowed, for a topic or by default."""
         self._enable_unclean_elections = enable
 
     def on_fetcher_count(self, share_out: Callable[[], None]) -> None:
@@ -116,7 +116,7 @@ class SettingsUpdates:
         self._share_partitions_out = share_out
 
     async def load_topics(self, topics: Iterable[TopicPartition]) -> None:
-        """Read the overrides of topics whose first log is about to be made."""
+        """Read the settings of topics whose first log is about to be made."""
         new = {tp.topic for tp in topics if self._logs.get_log(tp) is None}
         await self._dynamic_configs.load_topics(new)
         for topic in new:

@@ -1,4 +1,4 @@
-"""The states a broker goes through, and the moves between them (Kafka's BrokerStates)."""
+"""The states of a broker, and the transitions between them (Kafka's BrokerStates)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _log = logging.getLogger(__name__)
 
 
 class BrokerState(Enum):
-    """Where a broker stands; the value is the number Kafka's BrokerState metric shows."""
+    """The state of a broker; its value is the number in Kafka's BrokerState metric."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -45,15 +45,15 @@ VALID_PREVIOUS: dict[BrokerState, frozenset[BrokerState]] = {
 
 
 class BrokerLifecycle:
-    """The state of one broker."""
+    """The present state of one broker."""
 
     def __init__(self) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.name = "broker"  # in the log; with its id once that is known
-        self.is_killed = False  # it ends, nobody hears of it, and no file is finished
+        self.is_killed = False  # it ends without a word, and finishes no file
 
     def transition_to(self, state: BrokerState) -> None:
-        """Move on; a move that is not in the table is a bug."""
+        """Move to a state; a transition that is not in the table is a bug."""
         assert self.state in VALID_PREVIOUS[state], f"{self.state.name} -> {state.name}"
         _log.info("%s state %s -> %s", self.name, self.state.name, state.name)
         self.state = state
@@ -64,7 +64,7 @@ class BrokerLifecycle:
         return self.state in _RUNNING
 
     def on_controller_activity(self, is_controller: bool) -> None:
-        """Note that this broker has become the controller, or is it no longer."""
+        """Note that this broker has become the controller, or no longer is."""
         if self.is_running:
             wanted = (
                 BrokerState.RUNNING_AS_CONTROLLER

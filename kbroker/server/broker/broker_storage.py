@@ -1,5 +1,5 @@
-"""The first stage of a broker: its data directories are locked, its tree is open, and it knows who
-it is. Nothing is served and no log is open.
+"""The first stage of a broker: its data directories are locked, its tree is open, and its identity
+is settled. Nothing is served and no log is open.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kbroker.zk.zk_utils import ZkUtils
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BrokerStorage:
-    """The storage that a broker's parts rest on; `config` has the id in force."""
+    """The storage under a broker's parts; `config` has the id in force."""
 
     config: KafkaConfig
     identity: BrokerIdentity
@@ -30,7 +30,7 @@ class BrokerStorage:
     directories: LogDirectories
     tree: ClusterTree
     zk: ZkUtils
-    has_lost_memory: bool = False  # what an earlier run had not synced may be gone
+    has_lost_memory: bool = False  # unsynced writes of an earlier run may be gone
 
 
 async def open_storage(
@@ -41,10 +41,8 @@ async def open_storage(
     undo: AsyncExitStack,
     boot_id: str | None = None,
 ) -> BrokerStorage:
-    """Open what `wish` names; `undo` learns how each is let go. `boot_id` names this run of the
-    machine.
-
-    Raises as `TreeOpening.check` and `TreeOpening.open`.
+    """Open what `wish` names; `undo` gets the calls that release it. `boot_id` names this run of
+    the machine. Raises as `TreeOpening.check` and `TreeOpening.open`.
     """
     opening = TreeOpening(wish, tree, file_system, clock)
     opening.check()
@@ -63,7 +61,7 @@ async def open_storage(
         directories=directories,
         tree=tree,
         zk=zk,
-        has_lost_memory=(  # a broker alone has nobody who could know better
+        has_lost_memory=(  # no other broker could know better than a single one
             tree.own_directory is None and has_lost_memory(file_system, directories, boot_id)
         ),
     )

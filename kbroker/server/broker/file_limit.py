@@ -1,6 +1,4 @@
-"""How many files this process may hold open: each partition that is written to takes one, each
-connection another.
-"""
+"""The limit of open files: each partition that is written to takes one, each connection another."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ _log = logging.getLogger(__name__)
 
 
 def raise_file_limit() -> int | None:
-    """Raise the limit as far as the system lets an ordinary process. Returns the limit in force,
-    None if there is none.
-    """
+    """Raise the limit as far as an ordinary process may. Returns it, None if there is none."""
     if sys.platform == "win32":
         return None
     import resource  # not there on Windows

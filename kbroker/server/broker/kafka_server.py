@@ -1,8 +1,8 @@
 """KafkaServer: a broker that can be started and stopped. The composition root; no logic of its own.
 
-A start has three stages, each a value of what exists by then: `BrokerStorage`, `BrokerParts`,
-`RunningBroker`. Each step leaves behind how it is undone, and a stop, or a start that fails half
-way, undoes them from the last to the first.
+A start has three stages, each a value with all that exists by then: `BrokerStorage`, `BrokerParts`,
+`RunningBroker`. Each step says how it is undone; a stop, or a start that fails half way, undoes the
+steps from the last to the first.
 
 Owned by the event loop.
 """
@@ -18,11 +18,11 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.disk.open_files import open_files_of
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
-from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, assemble
+from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.file_limit import raise_file_limit
-from kbroker.server.broker.machine_memory import read_boot_id
+from kbroker.server.broker.machine_memory import present_boot_id
 from kbroker.server.broker.running_broker import RunningBroker, run_parts
 from kbroker.server.broker.tree_opening import StartWish, tree_of
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
@@ -32,7 +32,7 @@ from kbroker.zk.tree import TreeUnavailableError
 
 
 class KafkaServer:
-    """One broker. `await startup()`, serve, `await shutdown()`."""
+    """One broker: `await startup()`, serve, `await shutdown()`."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class KafkaServer:
         tree: ClusterTree | None = None,
         around: Surroundings | None = None,
     ) -> None:
-        """`cluster_id` is the id a new cluster gets; None draws one. Files, and what is `around`,
-        are the system's own.
+        """`cluster_id` is the id of a new cluster; None draws one. Files and surroundings are the
+        system's own by default. Without `tree`, the settings say where it is.
 
         With `adopt`, directories that Apache Kafka wrote are taken over; it is called with the
-        sentence that says so. Without `tree`, the settings say where it is.
+        sentence that says so.
         """
         self._wish = StartWish(config=config, cluster_id=cluster_id, adopt=adopt)
         self._file_system = file_system or RealFileSystem()
@@ -60,24 +60,24 @@ class KafkaServer:
 
     @property
     def parts(self) -> BrokerParts:
-        """The parts of this broker; there once it is started."""
+        """The parts of this broker, once it has started."""
         assert self._running is not None, "the broker was not started"
         return self._running.parts
 
     @property
     def end_points(self) -> tuple[EndPoint, ...]:
-        """Where it listens, with the real ports; nowhere before it is started."""
+        """The end points listened on, with their real ports; none before the start."""
         return () if self._running is None else self._running.end_points
 
     @property
     def broker_id(self) -> int:
-        """Return the id in force; before the start, the one that was set, -1 if none was."""
+        """The id in force; before the start, the one that was set, -1 if none was."""
         config = self._wish.config if self._running is None else self.parts.storage.config
         return config.server.broker_id
 
     @property
     def broker_epoch(self) -> int:
-        """Of the present registration, unknown (-1) before the start."""
+        """The epoch of the present registration, unknown (-1) before the start."""
         if self._running is None:
             return UNKNOWN_BROKER_EPOCH
         return self.parts.cluster.healthcheck.broker_epoch
@@ -98,10 +98,10 @@ class KafkaServer:
         return self._around.failure.error
 
     async def startup(self) -> None:
-        """Return when produce, consume and groups work.
+        """Return once produce, consume and groups work.
 
-        Raises ConfigError, LogDirectoryError, StartError, CorruptTreeError or AdoptionNeededError:
-        one sentence for the operator.
+        Raises ConfigError, LogDirectoryError, StartError, CorruptTreeError or AdoptionNeededError,
+        each with one sentence for the operator.
         """
         self.lifecycle.transition_to(BrokerState.STARTING)
         try:
@@ -114,8 +114,8 @@ class KafkaServer:
             raise
 
     async def shutdown(self, *, is_with_all: bool = False) -> None:
-        """Stop cleanly; what a start has done so far is undone. `is_with_all`: all other brokers of
-        the cluster stop, too.
+        """Stop cleanly, undoing what a start has done so far. `is_with_all`: all other brokers of
+        the cluster stop too.
         """
         if self.lifecycle.state in (BrokerState.NOT_RUNNING, BrokerState.BROKER_SHUTTING_DOWN):
             return
@@ -128,7 +128,7 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
 
     async def kill(self) -> None:
-        """End as a killed process does: nobody hears of it, and no file is finished."""
+        """End like a killed process: no broker hears of it, and no file is finished."""
         self.lifecycle.is_killed = True
         self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
         await self._tree.close()
@@ -141,10 +141,10 @@ class KafkaServer:
             open_files_of(self._file_system).limit = limit // 2  # the rest is for connections
         around, undo = self._around, self._undo
         storage = await open_storage(
-            self._wish, self._tree, self._file_system, around.clock, undo, read_boot_id()
+            self._wish, self._tree, self._file_system, around.clock, undo, present_boot_id()
         )
         self.lifecycle.name = f"broker {storage.identity.broker_id}"
-        parts = assemble(storage, around)
+        parts = make_parts(storage, around)
         self._running = await run_parts(parts, around, undo)
         parts.socket_server.enable_request_processing()
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)

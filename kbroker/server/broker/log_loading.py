@@ -1,4 +1,4 @@
-"""Opens the logs of a start on a thread, while somebody may watch how far it is."""
+"""Opens the logs of a start on a thread, while somebody may watch the progress."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _WATCH_S: Final = 0.2
 
 _T = TypeVar("_T")
 
-# Told what is filled in while logs are opened; what it gives is entered until that is over, and
-# calls for a look now and then.
+# Called with the progress of opening logs; its context lasts as long as that does, and yields a
+# function that is called now and then.
 WatchLoading = Callable[[LoadProgress], AbstractContextManager[Callable[[], object]]]
 
 
@@ -23,7 +23,7 @@ def nobody_watches(_progress: LoadProgress) -> AbstractContextManager[Callable[[
 
 
 async def load_on_thread(load: Callable[[LoadProgress], _T], watch: WatchLoading) -> _T:
-    """Run `load`, let `watch` look on, and stop it when this is cancelled."""
+    """Run `load` on a thread while `watch` follows it; stop it if this is cancelled."""
     progress = LoadProgress()
     with watch(progress) as look:
         # On a thread: recovery may read gigabytes, and a signal must still be heard.

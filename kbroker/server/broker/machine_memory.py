@@ -1,9 +1,9 @@
-"""Finds out whether what the last broker here wrote without a sync may be gone: its process ended
-without a word, and the machine with it.
+"""Finds out whether unsynced writes of the last broker here may be gone: its process ended without
+a word, and the machine with it.
 
-Law: a process that dies loses nothing that the machine's memory holds, so a broker that was killed
-is trusted, and one whose machine was started since is not. The boot is noted where the logs are. It
-is not noted again before a clean stop, because logs that have lost records stay short until then.
+Law: a dying process loses nothing that is in the machine's memory, so a killed broker is trusted,
+and one whose machine has been started since is not. The boot is noted beside the logs. Until a
+clean stop it is not noted again, because logs that have lost records stay short until then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kbroker.log.disk.file_system import FileSystem, StorageError
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"  # each start of a Linux kernel draws another
 
 
-def read_boot_id() -> str | None:
+def present_boot_id() -> str | None:
     """Return the id of the machine's present run, None if it is not known."""
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
@@ -29,9 +29,8 @@ def read_boot_id() -> str | None:
 def has_lost_memory(
     file_system: FileSystem, directories: LogDirectories, boot_id: str | None
 ) -> bool:
-    """True when a directory in use was not left cleanly, and not in this run of the machine.
-
-    Where it is False, the run is noted in all of them.
+    """Whether a directory in use was left uncleanly in another run of the machine. If not, this run
+    is noted in all of them.
     """
     online = directories.online
     for directory in online:

@@ -1,7 +1,7 @@
-"""The third stage of a broker: it runs. What was done to get there is undone in the opposite order.
+"""The third stage of a broker: it runs. A stop undoes the steps in the opposite order.
 
-Order: dynamic settings are read, logs are recovered, sockets are bound, the broker is registered
-and the controller elected; when this broker knows the cluster, requests are answered.
+Order: dynamic settings are read, logs recovered, sockets bound, the broker registered and the
+controller elected; once this broker knows the cluster, requests are answered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunningBroker:
-    """A broker that serves clients; `end_points` are those it listens on, with their real ports."""
+    """A broker that serves clients at its end points, which have their real ports."""
 
     parts: BrokerParts
     end_points: tuple[EndPoint, ...]
@@ -41,10 +41,8 @@ class RunningBroker:
 async def run_parts(
     parts: BrokerParts, around: Surroundings, undo: AsyncExitStack
 ) -> RunningBroker:
-    """Let the parts run, up to the moment before the first request of a client is answered; `undo`
-    learns how each is stopped.
-
-    Raises ConfigError, LogDirectoryError, StartError and TreeError.
+    """Start the parts, up to the moment before a client's first request is answered; `undo` gets
+    the calls that stop them. Raises ConfigError, LogDirectoryError, StartError and TreeError.
     """
     data, cluster, services = parts.data, parts.cluster, parts.services
     undo.callback(cluster.to_controller.close)
@@ -66,8 +64,8 @@ async def run_parts(
     undo.push_async_callback(services.topics.close)
     undo.push_async_callback(cluster.controller.shutdown)
     undo.push_async_callback(cluster.log_dir_events.stop)
-    # Groups are loaded, and their sessions begin, as soon as this broker has to lead; so do the
-    # ends of transactions that are decided.
+    # As soon as this broker leads, groups are loaded and their sessions begin, and decided
+    # transactions are ended.
     undo.callback(services.groups.shutdown)
     undo.callback(parts.marker_sender.close)
     undo.callback(services.participation.close)
@@ -94,7 +92,7 @@ async def run_parts(
 
 
 def _may_outlive_its_release(parts: BrokerParts) -> bool:
-    """Whether the package may be upgraded under it: a cluster's brokers restart one by one."""
+    """Whether the package may be upgraded under a running broker, as in a rolling restart."""
     return parts.storage.tree.is_ensemble or not parts.storage.config.is_for_development
 
 
@@ -114,7 +112,7 @@ def registration(parts: BrokerParts, bound: tuple[EndPoint, ...]) -> Broker:
 
 
 def membership(parts: BrokerParts, around: Surroundings, broker: Broker) -> ClusterMembership:
-    """The way of a broker with these parts into its cluster, registered as `broker`."""
+    """The membership of a broker with these parts, registered as `broker`."""
     return ClusterMembership(
         broker_id=broker.broker_id,
         zk=parts.storage.zk,
@@ -167,7 +165,7 @@ async def _skip_producer_ids(parts: BrokerParts) -> None:
         storage.zk.report(error)
 
 
-# The steps of a stop that a killed broker leaves out.
+# Steps of a stop that a killed broker leaves out
 
 
 def _close_replicas(parts: BrokerParts, lifecycle: BrokerLifecycle) -> None:

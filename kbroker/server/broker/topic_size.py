@@ -1,9 +1,9 @@
-"""The number of partitions of an internal topic, by which its keys are shared out.
+"""The number of partitions of an internal topic, over which its keys are spread.
 
-Law: brokers do not hear of everything there is. A partition that was never led is missing, and one
-whose node cannot be read; a controller may end before all of a new topic has leaders. By a smaller
-number, keys would be looked for, and written, in other partitions than theirs. So the tree is asked
-before this broker leads or follows one of them.
+Law: brokers do not hear of every partition: one that was never led is missing, one whose node
+cannot be read, or the rest of a new topic if the controller ends early. With a smaller number, keys
+would be sought and written in the wrong partitions. So the tree is read before this broker leads or
+follows one of them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class TopicSize:
         self._in_tree = 0
 
     async def look(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Look up topics about to be led or followed here. Raises TreeUnavailableError."""
+        """Read the size if one of the partitions is the topic's. Raises TreeUnavailableError."""
         if any(name == self._topic for name, _ in topic_partitions):
             assignment = await self._zk.topic_assignment(self._topic)
             if assignment is not None:
                 self._topic_id, self._in_tree = assignment.topic_id, len(assignment.partitions)
 
     def partitions(self) -> int:
-        """Return as many as the tree has, or the controller says; 0 for an unknown topic."""
-        told = self._metadata.partition_count(self._topic)
+        """The larger of the tree's number and the controller's; 0 for an unknown topic."""
+        known = self._metadata.partition_count(self._topic)
         is_same = self._metadata.topic_id(self._topic) in (ZERO_UUID, self._topic_id)
-        return max(told, self._in_tree) if is_same else told
+        return max(known, self._in_tree) if is_same else known

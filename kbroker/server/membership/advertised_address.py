@@ -15,11 +15,11 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  recognised here, not listened
 
 
 class Reach(Enum):
-    """The places from which a registered address must be of use."""
+    """The places from which a registered address has to work."""
 
-    CLIENTS = "clients"  # of a broker that is alone: each gets the address it came by
-    PROCESS = "process"  # also by the other brokers of this process
-    MACHINES = "machines"  # by brokers anywhere
+    CLIENTS = "clients"  # of a single broker: each gets the address it came by
+    PROCESS = "process"  # and the other brokers of this process
+    MACHINES = "machines"  # and brokers anywhere
 
 
 def advertised_end_points(
@@ -27,8 +27,8 @@ def advertised_end_points(
 ) -> tuple[EndPoint, ...]:
     """Return the end points to register; `bound` are those listened on, with their real ports.
 
-    A listener without host is announced to each client under the address that client came by; if
-    brokers of other machines need one, under this machine's name, as in Kafka. Raises ConfigError.
+    A listener without a host is announced to each client under the address it came by, or under
+    this machine's name, as in Kafka, if brokers of other machines need it. Raises ConfigError.
     """
     if config.kbroker.kbroker_advertise is not None:
         first = _forced(config.kbroker.kbroker_advertise, bound[0])
@@ -48,7 +48,7 @@ def advertised_end_points(
 
 
 def _reachable(end_points: Sequence[EndPoint], reach: Reach) -> tuple[EndPoint, ...]:
-    """Give end points of a listener on all interfaces a host that those in reach can use."""
+    """Give end points on all interfaces a host that works within reach."""
     if reach is Reach.CLIENTS:
         return tuple(end_points)
     host = socket.gethostname() if reach is Reach.MACHINES else ""

@@ -1,8 +1,8 @@
 """How a broker becomes part of its cluster, and how it leaves.
 
-Law: clients are served once this broker has heard from the controller of itself, of every topic,
-and what to lead: no client hears that an existing topic does not exist. A slow controller is waited
-for; an oddity of a single topic holds nobody up for long.
+Law: clients are served once the controller has told this broker of itself and of every topic, and
+what to lead: no client hears that an existing topic does not exist. The broker waits for a slow
+controller, but a single odd topic does not hold it up for long.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kbroker.zk.zk_utils import ZkUtils
 
 _log = logging.getLogger(__name__)
 
-SAY_INTERVAL_MS = 10_000.0  # between two sentences about what is waited for
-LOOK_CLOSER_MS = 500.0  # then it is worth while to ask of which topics anything will come
-TOPICS_ROUNDS = 4  # then the broker serves, whatever topics it has not heard of
+SAY_INTERVAL_MS = 10_000.0  # between two lines about what is awaited
+LOOK_CLOSER_MS = 500.0  # before finding out which topics will ever be reported
+TOPICS_ROUNDS = 4  # before the broker serves without the topics it has not heard of
 LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leader
 
 
@@ -47,9 +47,9 @@ class ClusterMembership:
     failure: Callable[[], Exception | None] = lambda: None
 
     async def join(self) -> None:
-        """Register, compete for the controller's seat, and return when clients can be served.
+        """Register, compete for the controller's seat, and return once clients can be served.
 
-        Raises BrokerIdInUseError, or what `failure` says.
+        Raises BrokerIdInUseError, or the error that `failure` returns.
         """
         session_id = self.zk.tree.session_id
         await self.register()
@@ -97,7 +97,7 @@ class ClusterMembership:
             _log.error("serving without %d topics: %.500s", len(missing), missing)
 
     def _leads_its_own(self) -> bool:
-        """Whether what nobody else can lead, and what it is said to lead, has been taken over."""
+        """Whether this broker has taken over what it should lead, or alone can lead."""
         own = self.broker_id
         for topic in self.metadata.topics():
             for index, state in self.metadata.partition_states(topic).items():
@@ -112,7 +112,7 @@ class ClusterMembership:
         return all(map(self.metadata.contains_topic, topics))
 
     async def _untold_topics(self, *, thoroughly: bool) -> list[str]:
-        """Return the topics that somebody is to report to us, and nobody has."""
+        """Return the topics that the controller should report, and has not."""
         is_known = self.metadata.contains_topic
         while True:
             try:
@@ -123,8 +123,8 @@ class ClusterMembership:
 
 
 def _is_to_lead(broker_id: int, state: PartitionState) -> bool:
-    """Return whether this broker alone can lead a partition. It is not waited for if it is not in
-    sync, as it then leads only if records may be lost.
+    """Whether this broker alone can lead a partition and is in sync: if not in sync, it would lead
+    only if records may be lost.
     """
     return (
         list(state.replicas) == [broker_id]

@@ -1,8 +1,7 @@
 """ControlledShutdown: has the controller move leaderships away before a broker stops (KIP-49).
 
-Law: a stop waits for the controller as long as it makes progress, and a few seconds at most for one
-that gives no answer, because a stop must end: then the broker goes without, as if it had been
-killed.
+Law: a stop waits for the controller while it makes progress, but only a few seconds for one that
+gives no answer, because a stop must end: the broker then leaves as if it had been killed.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from kbroker.zk.tree import TreeError, TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
-SILENCE_MS = 4_000.0  # so long may the controller be gone
+SILENCE_MS = 4_000.0  # the controller may be gone for this long
 RETRY_BACKOFF_S = 0.2  # between two attempts to find it
 
-# Asks the controller, wherever it is; what it could not move comes back. Raises OSError,
-# TimeoutError, KafkaError or TreeError when there is no answer.
+# Asks the controller, whichever broker that is; returns the partitions it could not move. Raises
+# OSError, TimeoutError, KafkaError or TreeError if there is no answer.
 Ask = Callable[[], Awaitable[Sequence[TopicPartition]]]
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class ControlledShutdown:
-    """One stop's attempts. Owned by the event loop."""
+    """The attempts of one stop. Owned by the event loop."""
 
     def __init__(
         self, config: ServerConfig, ask: Ask, clock: Clock, sleep: Sleep = asyncio.sleep
@@ -40,8 +39,8 @@ class ControlledShutdown:
         self._sleep = sleep
 
     async def run(self, *, is_with_all: bool = False) -> bool:
-        """True when nothing is led any more that another broker could lead. `is_with_all`: all
-        brokers stop, so that asking again would move nothing more.
+        """Return whether this broker leads nothing that another could lead. `is_with_all`: all
+        brokers stop, so asking again would move nothing more.
         """
         if not self._config.controlled_shutdown_enable:
             return False
@@ -64,7 +63,7 @@ class ControlledShutdown:
         return False
 
     async def _answer(self) -> Sequence[TopicPartition] | None:
-        """The controller's answer; None when there is none."""
+        """The controller's answer, None if there was none."""
         end_ms = self._clock.monotonic_ms() + SILENCE_MS
         while True:
             try:

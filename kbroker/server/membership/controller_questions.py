@@ -9,6 +9,7 @@ version before it, and gives no order, because nothing has changed since.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -35,35 +36,28 @@ _LAST_VERSION_WITH_NAMES = 1
 _OUTDATED = ErrorCode.INVALID_UPDATE_VERSION
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ControllerQuestions:
     """The questions of one broker. Owned by the event loop."""
 
-    def __init__(
-        self,
-        broker_id: int,
-        broker_epoch: Callable[[], int],
-        controller: KafkaController,
-        way: NodeToControllerChannel,
-        zk: ZkUtils,
-    ) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._controller = controller
-        self._way = way
-        self._zk = zk
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    controller: KafkaController
+    way: NodeToControllerChannel
+    zk: ZkUtils
 
     async def move_leaderships(self) -> Sequence[TopicPartition]:
         """Return the partitions that this broker still leads although others have replicas of them.
 
         Raises KafkaError, OSError or TreeUnavailableError if there was no answer.
         """
-        if self._zk.tree.state is not SessionState.CONNECTED:
+        if self.zk.tree.state is not SessionState.CONNECTED:
             raise TreeUnavailableError("/controller")  # no broker can act as controller now
-        if not self._controller.is_active:
-            answer = await self._way.ask(self._ask_to_move, HANDOVER_TIMEOUT_MS)
+        if not self.controller.is_active:
+            answer = await self.way.ask(self._ask_to_move, HANDOVER_TIMEOUT_MS)
             if answer is not None:
                 return list(answer)
-        return await self._controller.controlled_shutdown(self._broker_id, self._broker_epoch())
+        return await self.controller.controlled_shutdown(self.broker_id, self.broker_epoch())
 
     async def alter_isrs(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
         """Return the controller's verdicts, and what is in force if it knows a newer version.
@@ -76,13 +70,13 @@ class ControllerQuestions:
         ]
         if not outdated:
             return outcome
-        found = await self._zk.partition_states(outdated)
+        found = await self.zk.partition_states(outdated)
         in_force = {tp: state.leader_and_isr for tp, state in found.items()}
         return IsrAnswer(outcome.error, {**outcome.partitions, **in_force})
 
     async def _ask_to_move(self, client: PeerClient, timeout_ms: float) -> Sequence[TopicPartition]:
         request = ControlledShutdownRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch()
+            broker_id=self.broker_id, broker_epoch=self.broker_epoch()
         )
         answer: ControlledShutdownResponse = await client.send(request, timeout_ms=timeout_ms)
         if answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:  # it is not the controller
@@ -95,14 +89,14 @@ class ControllerQuestions:
         ]
 
     async def _alter_isrs(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
-        if not self._controller.is_active:
-            answer = await self._way.ask(partial(self._ask_for_isrs, proposals), ISR_TIMEOUT_MS)
+        if not self.controller.is_active:
+            answer = await self.way.ask(partial(self._ask_for_isrs, proposals), ISR_TIMEOUT_MS)
             if answer is not None:
                 return IsrAnswer(answer.error, answer.partitions)
         changes = {tp: proposal.wanted for tp, proposal in proposals.items()}
         epochs = {tp: proposal.epochs for tp, proposal in proposals.items()}
-        event = AlterPartition(self._broker_id, self._broker_epoch(), changes, epochs)
-        result: AlterPartitionResult = await self._controller.ask(event)
+        event = AlterPartition(self.broker_id, self.broker_epoch(), changes, epochs)
+        result: AlterPartitionResult = await self.controller.ask(event)
         return IsrAnswer(result.error, result.partitions)
 
     async def _ask_for_isrs(
@@ -119,8 +113,8 @@ class ControllerQuestions:
             topic.partitions.append(self._asked(index, proposal))
         has_ids = all(topic.topic_id != ZERO_UUID for topic in topics.values())
         request = AlterPartitionRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch(),
             topics=list(topics.values()),
         )
         answer: AlterPartitionResponse = await client.send(

@@ -1,8 +1,8 @@
-"""The topics that a starting broker will hear of: those that a controller can say something of.
+"""The topics that a starting broker will hear of: those that a controller can report.
 
-Law: a controller reports a partition that has a state, and gives a state to a partition that has
-none when the broker of a replica is there. To wait for any other topic is in vain: its brokers are
-away or never were, its nodes are spoilt, or nobody can have a directory of its name.
+Law: a controller reports a partition that has a state, and gives one to a partition without as soon
+as a broker with a replica is there. Waiting for any other topic is in vain: its brokers are away or
+never existed, its nodes are damaged, or no directory can have its name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kbroker.zk.zk_utils import ZkUtils
 async def expected_topics(
     zk: ZkUtils, is_known: Callable[[str], bool], *, thoroughly: bool
 ) -> list[str]:
-    """Return, by name, topics of the tree that are not known yet and that somebody is to report.
+    """Return the sorted names of topics in the tree that are not known yet and will be reported.
 
-    A living replica is enough unless state nodes are to be read `thoroughly`: there may be
-    thousands, and hardly one is ever spoilt.
+    A live replica is enough unless state nodes are read `thoroughly`: there may be thousands, and
+    hardly one is ever damaged.
     """
     names = set(await zk.topics()) - set(await zk.topic_deletions())
     assignments = await zk.topic_assignments(sorted(n for n in names if not is_known(n)))
@@ -38,7 +38,7 @@ async def expected_topics(
     unsure = [p for p in has_live_replica if p.topic not in expected]
     with_state = await zk.partition_states(unsure)
     expected.update(p.topic for p in with_state)
-    # What cannot be read is there all the same, and keeps the first state from being written.
+    # A node that cannot be read exists all the same, and prevents the first state.
     hopeful = [p for p in unsure if has_live_replica[p] and p not in with_state]
     nodes = await zk.tree.get_all([zk_paths.partition_state_path(*p) for p in hopeful])
     expected.update(p.topic for p, node in zip(hopeful, nodes, strict=True) if node is None)

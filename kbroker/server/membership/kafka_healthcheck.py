@@ -1,9 +1,9 @@
 """KafkaHealthcheck: keeps this broker registered in the tree for as long as it runs, with a new
 node and a new epoch for each session.
 
-Law: the node of a living broker is never taken away, because two brokers would then have one id. A
-node that an earlier run left behind is waited for, at most the time after which ZooKeeper ends a
-session that nobody keeps up.
+Law: the node of a live broker is never removed, because two brokers would then have one id. If an
+earlier run left a node, the broker waits for its end, at most as long as ZooKeeper takes to end an
+abandoned session.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kbroker.zk.zk_utils import ZkUtils
 _log = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.2  # between two attempts while the tree cannot be reached
-GRACE_MS = 2_000  # an ensemble may notice the end of a session so much late
+GRACE_MS = 2_000  # an ensemble may notice the end of a session this late
 
 Probe = Callable[[EndPoint], Awaitable[bool]]  # whether a broker answers there
 
 
 class KafkaHealthcheck:
-    """Registers the broker; `broker_epoch` is the creation id of its node, which fences it against
-    its past. Owned by the event loop.
+    """Registers the broker; the creation id of its node is its `broker_epoch`, which fences earlier
+    registrations. Owned by the event loop.
     """
 
     def __init__(self, zk: ZkUtils, session_timeout_ms: float, is_alive: Probe) -> None:
@@ -41,7 +41,7 @@ class KafkaHealthcheck:
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
     async def register(self, broker: Broker) -> int:
-        """Register for the session there is now; returns the broker epoch.
+        """Register for the present session, and return the broker epoch.
 
         Waits while the tree cannot be reached. Raises BrokerIdInUseError.
         """
@@ -57,10 +57,10 @@ class KafkaHealthcheck:
                 return self.broker_epoch
 
     async def register_again(self, refused: Callable[[StartError], None]) -> int:
-        """Register for a session that follows another. Where another broker has the id by now,
-        `refused` hears it, and this never returns: its caller stops with the broker.
+        """Register for a session that follows another. If another broker has the id by now,
+        `refused` is called and this never returns: its caller stops with the broker.
         """
-        assert self._broker is not None, "a session without a registration is followed by none"
+        assert self._broker is not None, "no session follows one without a registration"
         try:
             return await self.register(self._broker)
         except StartError as error:
@@ -78,7 +78,7 @@ class KafkaHealthcheck:
                     return epoch
 
     async def _look_at_the_other(self, own: Broker) -> int | None:
-        """The epoch of a node that is ours after all; None once the other's node is gone."""
+        """Return the epoch of a node that is ours after all; None once the other node is gone."""
         path = zk_paths.broker_path(own.broker_id)
         gone = asyncio.Event()
         stat = await self._zk.tree.exists(path, lambda _: gone.set())
@@ -116,9 +116,9 @@ class KafkaHealthcheck:
 async def refuse_id_in_use(
     zk: ZkUtils, broker_id: int, is_alive: Probe, own: Collection[EndPoint] = ()
 ) -> None:
-    """Raise BrokerIdInUseError when a broker that is registered under an id answers.
+    """Raise BrokerIdInUseError if a broker that is registered under an id answers.
 
-    Not asked if this broker itself listens there (`own`), or one of another id has the address now.
+    An address is not tried if this broker listens there (`own`), or one with another id does now.
     """
     brokers = await zk.all_brokers()
     taken = {e for broker in brokers if broker.broker_id != broker_id for e in broker.end_points}

@@ -1,11 +1,10 @@
-"""LogDirEvents: how a broker makes the controller ask which of its replicas it can use (KIP-112).
+"""LogDirEvents: makes the controller ask which of a broker's replicas it can use (KIP-112).
 
-Law: a node under /log_dir_event_notification is written for a data directory that failed, and for
-logs that could not be made, or deleted, and perhaps can be by now (a disk was full): the controller
-then sends LeaderAndIsr for all replicas of this broker and learns from the answers, and goes on
-with deletions that wait. What cannot be written is written later. Kafka writes such a node for
-failures only: there, a topic that was created on a full disk has no leader until the broker starts
-again.
+Law: a node under /log_dir_event_notification is written for a failed data directory, and for logs
+that could not be made or deleted but perhaps can be now (a disk was full). The controller then
+sends LeaderAndIsr for all replicas of this broker, learns from the answers, and goes on with
+pending deletions. A node that cannot be written is written later. Kafka writes such a node for
+failures only: there, a topic created on a full disk has no leader until the broker restarts.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from kbroker.zk.zk_utils import ZkUtils
 _log = logging.getLogger(__name__)
 
 WRITE_BACKOFF_S = 1.0
-UNMADE_RETRY_S = 5.0  # between two attempts to make, or delete, logs for which that failed
+UNMADE_RETRY_S = 5.0  # between two attempts to make or delete a log
 
 
 class LogDirEvents:
-    """One per broker. Owned by the event loop."""
+    """The events of one broker. Owned by the event loop."""
 
     def __init__(self, zk: ZkUtils, broker_id: int, retry_unmade: Callable[[], bool]) -> None:
         """`retry_unmade` lets logs be tried again; True if there are any."""
@@ -38,21 +37,21 @@ class LogDirEvents:
         self._retry: asyncio.TimerHandle | None = None
 
     def report(self) -> None:
-        """Make the controller ask; to be called when a data directory has failed."""
-        if self._is_stopped:  # the broker stops: closing its logs has found a disk that fails
+        """Make the controller ask, because a data directory has failed."""
+        if self._is_stopped:  # closing the logs at the broker's end has found a failing disk
             return
         self._is_due = True
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write(), name="log directory event")
 
     def log_unmade(self) -> None:
-        """A log could not be made, or deleted; it is tried again until it can be."""
+        """Have a log that could not be made or deleted tried again until it can be."""
         if self._retry is None and not self._is_stopped:
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(UNMADE_RETRY_S, self._try_again)
 
     async def stop(self) -> None:
-        """Write nothing any more."""
+        """Return once nothing is being written."""
         self._is_stopped = True
         if self._retry is not None:
             self._retry.cancel()

@@ -1,8 +1,9 @@
-"""Asks brokers how far their logs reach, for a controller that has to choose among them."""
+"""Asks brokers where their logs end, for a controller that has to choose among them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
@@ -17,29 +18,27 @@ from kbroker.replication.reads.offset_lookup import ANY_REPLICA_ID, OffsetLookup
 ANSWER_TIMEOUT_MS = 1_000.0
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogEndQuestions:
-    """One broker's questions; what it holds itself it looks up. Owned by the event loop."""
+    """The questions of one broker, which looks up its own logs. Owned by the event loop."""
 
-    def __init__(
-        self, broker_id: int, own: OffsetLookup, open_client: Callable[[Broker], PeerClient]
-    ) -> None:
-        self._broker_id = broker_id
-        self._own = own
-        self._open_client = open_client
+    broker_id: int
+    own: OffsetLookup
+    open_client: Callable[[Broker], PeerClient]
 
     async def ask(
         self, broker: Broker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, EpochEndOffset]:
-        """Return the epoch of the last record and the end of each log that the broker reports.
+        """Return the last record's epoch and the end of each log that the broker reports.
 
         Apache Kafka's brokers report none: there, only leaders answer.
         """
-        if broker.broker_id == self._broker_id:
-            results = ((p, self._own.log_end(p)) for p in partitions)
+        if broker.broker_id == self.broker_id:
+            results = ((p, self.own.log_end(p)) for p in partitions)
             return {
                 p: EpochEndOffset(r.leader_epoch, r.offset) for p, r in results if not r.error_code
             }
-        client = self._open_client(broker)
+        client = self.open_client(broker)
         try:
             answer = await client.send(_request(partitions), timeout_ms=ANSWER_TIMEOUT_MS)
         except (OSError, KafkaError):  # TimeoutError too

@@ -1,10 +1,10 @@
-"""Writes ISRs into the tree and notifies the controller, as leaders did before Kafka 2.7, and do
-while `inter.broker.protocol.version` says that their controller may be that old (Kafka's name).
+"""Writes ISRs into the tree and notifies the controller, as leaders did before Kafka 2.7, and still
+do if `inter.broker.protocol.version` says that their controller may be that old (Kafka's name).
 
-Law: a state is written over the version that the leader knows, as decided under the controller that
-made it leader. If that version is gone, the controller has decided something else, and will say so;
-but the node may also hold just what was wanted, since an earlier answer was lost. What was written
-is announced, however often that fails.
+Law: a state is written over the version that the leader knows, under the epoch of the controller
+that made it leader. If that version is gone, the controller has decided something else and will say
+so; or the node holds just what was wanted, because an earlier answer was lost. A written state is
+announced, however often that fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def asks_controller(inter_broker_protocol_version: str) -> bool:
 
 
 class ZkIsrManager:
-    """One broker's writes. Owned by the event loop."""
+    """Writes the ISRs of one broker. Owned by the event loop."""
 
     def __init__(self, zk: ZkUtils) -> None:
         self._zk = zk
@@ -60,7 +60,7 @@ class ZkIsrManager:
     async def _of_others(
         self, partitions: list[TopicPartition], proposals: Mapping[TopicPartition, Proposal]
     ) -> Outcomes:
-        """Look at the partitions whose node has another version."""
+        """Return the outcomes of partitions whose node has another version."""
         outcomes: Outcomes = dict.fromkeys(partitions, ErrorCode.INVALID_UPDATE_VERSION)
         for partition, found in (await self._zk.partition_states(partitions)).items():
             wanted, there = proposals[partition].wanted, found.leader_and_isr

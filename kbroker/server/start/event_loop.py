@@ -1,6 +1,5 @@
-"""Chooses the event loop: uvloop if it is installed, plain asyncio otherwise or on request.
-
-The only import of uvloop; everything else is written against asyncio.
+"""Chooses the event loop: uvloop if it is installed, plain asyncio otherwise or on request. Only
+this module imports uvloop; all others use asyncio.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# How long a thread that computes keeps the interpreter from the loop. Python's own 5 ms, several
-# times per request, are too long for whoever waits for an answer.
+# How long a computing thread may keep the interpreter from the loop. Python's own 5 ms, several
+# times per request, make an answer too slow.
 _SWITCH_INTERVAL_S = 0.0005
 
 
@@ -29,7 +28,7 @@ class EventLoopKind(StrEnum):
 def loop_factory(
     kind: EventLoopKind = EventLoopKind.AUTO,
 ) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return the factory of the loop. Raises ModuleNotFoundError when uvloop is demanded and not
+    """Return the factory of the loop. Raises ModuleNotFoundError if uvloop is demanded but not
     installed.
     """
     if kind is EventLoopKind.ASYNCIO:
@@ -43,8 +42,8 @@ def loop_factory(
     return uvloop.new_event_loop
 
 
-def run(main: Coroutine[Any, Any, T], kind: EventLoopKind = EventLoopKind.AUTO) -> T:
-    """Run a program's main coroutine to its end on the chosen loop; its worker threads give way."""
+def run_on_loop(main: Coroutine[Any, Any, T], kind: EventLoopKind = EventLoopKind.AUTO) -> T:
+    """Run a program's main coroutine to its end on the chosen loop; worker threads give way."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=loop_factory(kind)) as runner:
         return runner.run(main)

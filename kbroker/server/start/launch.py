@@ -1,5 +1,5 @@
-"""A start as its operator asks for it: from options to settings, and from the first step until a
-signal or a failure ends it. All that run brokers in their own process use it.
+"""A start as its operator asks for it: from options to settings, and until a signal or a failure
+ends it. Everything that runs brokers in a process of their own uses it.
 
 Law: nothing is printed and no environment is read here, so that tests and the command line start a
 broker by the same code: sentences go to a `Hearer`.
@@ -24,7 +24,7 @@ from kbroker.log.disk.temporary_file_system import TemporaryFileSystem
 from kbroker.model import EndPoint
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
 from kbroker.server.start import start_collections
-from kbroker.server.start.event_loop import EventLoopKind, run
+from kbroker.server.start.event_loop import EventLoopKind, run_on_loop
 from kbroker.server.start.settings_sources import (
     LoadedSettings,
     SettingSources,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class UsageError(ExplainedError):
-    """Such a start makes no sense; the message is one sentence for who asked for it."""
+    """Such a start makes no sense; the message is one sentence for whoever asked for it."""
 
 
 class LaunchError(ExplainedError):
@@ -50,7 +50,7 @@ class LaunchError(ExplainedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StartOptions:
-    """The wishes of an operator; the defaults are those of `kbroker start`."""
+    """The options of a start; the defaults are those of `kbroker start`."""
 
     properties: str | None = None  # path of a properties file
     profile: str | None = None
@@ -64,15 +64,15 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Launch:
-    """The broker, or brokers, to be started."""
+    """The broker or brokers to be started."""
 
     settings: LoadedSettings
     brokers: int = 1
     adopt: bool = False
-    temporary: str | None = None  # the data directory that goes at the end
+    temporary: str | None = None  # the data directory that is removed at the end
 
     def note_of_data(self) -> str | None:
-        """Return a note about data that is deleted at the end; None if it stays."""
+        """A note about data that is deleted at the end; None if it stays."""
         if self.temporary is None:
             return None
         is_ensemble = bool(self.settings.config.zk.zookeeper_connect)
@@ -80,9 +80,7 @@ class Launch:
         return f"data in {self.temporary}, removed at the end{left} (keep it with --data DIR)"
 
     def note_of_addresses(self) -> str | None:
-        """Return a note about the addresses that clients get, if a setting says which; else they
-        are those listened on.
-        """
+        """A note about the addresses that clients get; None if those are the ones listened on."""
         config = self.settings.config
         if config.kbroker.kbroker_advertise is not None:
             return f"clients are given {config.kbroker.kbroker_advertise} (kbroker.advertise)"
@@ -92,7 +90,7 @@ class Launch:
         return f"clients are given {given} (advertised.listeners)"
 
     def note_of_controllers(self) -> str | None:
-        """Return a note about listeners that are not served; None if all are."""
+        """A note about listeners that are not served; None if all are."""
         names = self.settings.config.left_out_listeners()
         if not names:
             return None
@@ -104,22 +102,22 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hearer:
-    """Calls for whoever waits for what comes of a start."""
+    """Calls for whoever waits for the outcome of a start."""
 
-    ready: Callable[[Sequence[EndPoint]], None]  # where clients are served
-    adopted: Callable[[str], None] = lambda _: None  # what was adopted, a few lines
+    ready: Callable[[Sequence[EndPoint]], None]  # the end points that serve clients
+    adopted: Callable[[str], None] = lambda _: None  # a few lines about what was adopted
     watch_loading: WatchLoading = nobody_watches
 
 
-def settings_of(options: StartOptions, environment: Mapping[str, str]) -> LoadedSettings:
+def settings_for(options: StartOptions, environment: Mapping[str, str]) -> LoadedSettings:
     """The settings that such a start would use. Raises UsageError."""
     return _load(options, environment, _chosen(options))
 
 
 @contextmanager
 def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[Launch]:
-    """Yield the start that is asked for; if no data directory is named, one is there for as long as
-    this lasts. Raises UsageError.
+    """Yield the start asked for. If it names no data directory, a temporary one exists for as long
+    as this context lasts. Raises UsageError.
     """
     chosen = _chosen(options)
     settings = _load(options, environment, chosen)
@@ -130,7 +128,7 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
         return
     if options.adopt:
         raise UsageError("--adopt needs the directory to take over: --data DIR")
-    import shutil  # these two bring modules of a megabyte, for who names no directory alone
+    import shutil  # these two load a megabyte of modules, only needed here
     import tempfile
 
     temporary = tempfile.mkdtemp(prefix="kbroker-")
@@ -144,14 +142,14 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
 def run_until_signal(
     launch: Launch, hearer: Hearer, wait_for_end: Callable[[], None] | None = None
 ) -> None:
-    """Start, serve, and stop on SIGTERM or Ctrl-C, or when `wait_for_end` returns; it is called on
-    a thread. The process is the broker's own.
+    """Start, serve, and stop on SIGTERM or Ctrl-C, or when `wait_for_end`, called on a thread,
+    returns. The process is the broker's own.
 
-    Raises AdoptionNeededError, and LaunchError for anything else that its operator can mend.
+    Raises AdoptionNeededError, and LaunchError for anything else that its operator can fix.
     """
     kind = EventLoopKind(launch.settings.config.kbroker.kbroker_loop)
     try:
-        run(_serve_until_signal(launch, hearer, wait_for_end), kind)
+        run_on_loop(_serve_until_signal(launch, hearer, wait_for_end), kind)
     except (
         ConfigError, LogDirectoryError, StartError, TreeUnavailableError, CorruptTreeError,
     ) as error:  # fmt: skip
@@ -161,8 +159,8 @@ def run_until_signal(
 async def serve(
     server: KafkaServer | LocalCluster, stop: asyncio.Event, ready: Callable[[], None]
 ) -> None:
-    """Start, call `ready`, and run until `stop` is set. Raises as `startup`, or why it cannot go on
-    any more; it has stopped then.
+    """Start, call `ready`, and run until `stop` is set. Raises as `startup`, or the reason why the
+    server, which has stopped then, could not go on.
     """
     starting = asyncio.create_task(server.startup(), name="startup")
     stopping = asyncio.create_task(stop.wait(), name="stop signal")
@@ -189,7 +187,7 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
     settings = launch.settings
     files = RealFileSystem() if launch.temporary is None else TemporaryFileSystem()
     if launch.brokers == 1:
-        # Imported here: a wrong option is refused before.
+        # Imported here, so that a wrong option is refused first.
         from kbroker.server.broker.broker_parts import Surroundings
         from kbroker.server.broker.kafka_server import KafkaServer
 
@@ -213,8 +211,8 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
 
 
 def _refuse_taken_addresses(settings: LoadedSettings) -> None:
-    """Before a new data directory is made: a wrong port shall leave none behind. Over one that is
-    there, what it says of itself comes first. Raises ConfigError.
+    """Check the ports before a data directory is made, so that a wrong one leaves none behind. With
+    existing directories, their own errors come first. Raises ConfigError.
     """
     config = settings.config
     if all(os.path.exists(path) for path in config.log.data_directories()):
@@ -259,7 +257,7 @@ def _set_after(wait_for_end: Callable[[], None], stop: asyncio.Event) -> None:
 
 
 def _chosen(options: StartOptions) -> dict[str, str]:
-    """Settings by name, from the options."""
+    """The settings that options stand for, by name. Raises UsageError."""
     chosen = _listeners(options.listen)
     if options.data is not None:
         if not options.data.strip():  # as an unset variable in a script gives it
@@ -303,7 +301,7 @@ def _listeners(addresses: Sequence[str]) -> dict[str, str]:
 
 
 def _absolute(path: str) -> str:
-    """The path from the root; `..` stays in it, for a link may be before it."""
+    """The path from the root; `..` stays, because a link may precede it."""
     found = os.path.join(os.getcwd(), os.path.expanduser(path))
     return found if ".." in found.split(os.sep) else os.path.normpath(found)
 
@@ -329,8 +327,8 @@ def _load(
 
 
 def _check(settings: LoadedSettings, brokers: int) -> None:
-    """Refuse what a start would refuse later, when it has made its data directory."""
-    # A start loads this anyway; who asks for settings alone need not wait for it.
+    """Refuse what a start would refuse later, after making its data directory."""
+    # A start loads this anyway; whoever asks for settings alone need not wait for it.
     from kbroker.server.start.start_refusals import refusals_of
 
     for refusal in refusals_of(settings.config, is_cluster=brokers > 1):
@@ -348,7 +346,7 @@ def properties_in(path: str) -> dict[str, str]:
 
 
 def _names_data_directory(settings: LoadedSettings) -> bool:
-    """Return whether any source names the data directory; Kafka's default is nobody's wish."""
+    """Return whether any source names the data directory, other than Kafka's default."""
     return bool({"log.dirs", "log.dir"} & set(settings.config.texts))
 
 

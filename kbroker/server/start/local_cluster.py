@@ -1,8 +1,8 @@
 """LocalCluster: several brokers in one process and one event loop (`kbroker start --brokers N`),
 over one znode tree that they share, or over an ensemble with a session each.
 
-Law: the brokers know of each other only what the tree and their connections say, so that stopping
-or killing one affects the others as in a cluster of processes.
+Law: the brokers know each other only through the tree and their connections, so that stopping or
+killing one affects the others as in a cluster of processes.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ _log = logging.getLogger(__name__)
 
 
 class LocalCluster:
-    """`await startup()`, serve, `await shutdown()`. Owned by the event loop.
-
-    Brokers are named by their place in `configs`.
+    """Several brokers: `await startup()`, serve, `await shutdown()`. A broker's number is its place
+    in `configs`. Owned by the event loop.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class LocalCluster:
         clock: ClockWithTimer | None = None,
         watch_loading: WatchLoading = nobody_watches,
     ) -> None:
-        """`directory` keeps the shared tree; `configs` name the directories of the brokers."""
+        """`directory` holds the shared tree; `configs` name the directories of the brokers."""
         self._clock = clock or SystemClock()
         self._watch_loading = watch_loading
         self._configs = list(configs)
@@ -73,7 +72,7 @@ class LocalCluster:
 
     @property
     def end_points(self) -> tuple[EndPoint, ...]:
-        """Where the running brokers listen, in their order."""
+        """The end points of the running brokers, in the order of their numbers."""
         return tuple(e for server in self.servers if server for e in server.end_points)
 
     @property
@@ -83,15 +82,12 @@ class LocalCluster:
         return self._store
 
     async def startup(self) -> None:
-        """Start all brokers; one that fails stops the others.
-
-        Raises as `KafkaServer.startup`.
-        """
+        """Start all brokers; if one fails, the others stop. Raises as `KafkaServer.startup`."""
         try:
             self._take_directory()
             if not self._configs[0].zk.zookeeper_connect:
                 self._open_store()
-            await self.start_broker(0)  # alone, so that nobody competes for the controller's seat
+            await self.start_broker(0)  # alone, so that it becomes the controller
             async with asyncio.TaskGroup() as group:
                 for number in range(1, len(self._configs)):
                     group.create_task(self.start_broker(number), name=f"start {number}")
@@ -123,7 +119,7 @@ class LocalCluster:
                 raise outcome
 
     async def start_broker(self, number: int) -> KafkaServer:
-        """Start one of the brokers, at its former address if it has run before."""
+        """Start a broker, at its former address if it has run before."""
         assert self.servers[number] is None
         server = KafkaServer(
             self._configs[number],
@@ -141,20 +137,20 @@ class LocalCluster:
         return server
 
     async def stop_broker(self, number: int, *, is_with_all: bool = False) -> None:
-        """Stop one of them cleanly; `is_with_all`: the others stop, too."""
+        """Stop a broker cleanly; `is_with_all`: the others stop too."""
         server = self._taken_out(number)
         if server is not None:
             await server.shutdown(is_with_all=is_with_all)
             self.failure = self.failure or server.failure
 
     async def kill_broker(self, number: int) -> None:
-        """End one of them as `kill -9` ends a process, and its session with it."""
+        """End a broker as `kill -9` ends a process, and its session with it."""
         server = self._taken_out(number)
         if server is not None:
             await server.kill()
 
     def _taken_out(self, number: int) -> KafkaServer | None:
-        """A broker that is about to end: nobody needs to know any more whether it fails."""
+        """Take out a broker that is about to end, and stop watching whether it fails."""
         server, self.servers[number] = self.servers[number], None
         if server is not None:
             self._watching.pop(number).cancel()

@@ -1,5 +1,5 @@
-"""The settings of several brokers of one process, made from those of one: ids, ports and
-directories that follow each other, everything else alike.
+"""The settings of several brokers in one process, made from those of one: consecutive ids, ports
+and directories, everything else alike.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ def configs_of_brokers(
     config: KafkaConfig, count: int, is_free: IsFree | None = None
 ) -> list[KafkaConfig]:
     """Return the settings of each broker. The first listens as `config` says, the others on the
-    ports after it that `is_free`; a port of 0 stays 0.
-
-    Raises ConfigError.
+    next ports that `is_free`; a port of 0 stays 0. Raises ConfigError.
     """
     first_id = _first_id(config)
     listeners = _listeners(config.end_points(), count, is_free or _can_be_bound)
@@ -53,7 +51,7 @@ def with_values(config: KafkaConfig, values: dict[str, str]) -> KafkaConfig:
 
 
 def listeners_of(end_points: Sequence[EndPoint]) -> dict[str, str]:
-    """The setting that makes a broker listen on just these."""
+    """The setting that makes a broker listen on these end points."""
     return {"listeners": ",".join(map(str, end_points))}
 
 
@@ -89,7 +87,7 @@ def _listeners(
 def _advertised(
     config: KafkaConfig, first: Sequence[EndPoint], own: Sequence[EndPoint]
 ) -> dict[str, str]:
-    """Return advertised addresses, as far from the first broker's as the ports listened on."""
+    """Return advertised addresses, as far from the first broker's as the ports are."""
     steps = {a.listener_name: b.port - a.port for a, b in zip(first, own, strict=True)}
     advertise, listeners = (
         config.kbroker.kbroker_advertise,
@@ -114,7 +112,7 @@ def _advertised(
 
 
 def _can_be_bound(host: str, port: int) -> bool:
-    """True while nobody listens there. Another process may be quicker: its start then says so."""
+    """Whether nobody listens there. If another process is quicker, the broker's start says so."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,9 +1,9 @@
 """Settings from outside: properties files, the environment and `--override`, joined in Kafka's
 order.
 
-Law: defaults < profile < properties file < environment < override < dynamic settings. The text of a
-file and the variables come in as arguments and only the command line reads them, so that a test
-sees no setting of its machine.
+Law: defaults < profile < properties file < environment < override < dynamic settings. Texts of
+files and variables are arguments, which only the command line reads, so that a test sees no setting
+of its machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kbroker.near_names import did_you_mean
 
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 _PREFIXES = ("KAFKA_CFG_", "KAFKA_")
-# Read by the Java start scripts, or by images for their own ends: they say nothing to this broker.
+# Read by Java start scripts, or by images for their own ends: they mean nothing to this broker.
 _IGNORED_VARIABLES = re.compile(
     r"KAFKA_(HEAP_OPTS|OPTS|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|DEBUG|HOME|VERSION|LOG4J_.*|TOOLS_LOG4J_.*)"
 )
@@ -46,9 +46,7 @@ class SettingSources:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LoadedSettings:
-    """The settings in force, the cluster id asked for, and one line for each thing that has no
-    effect.
-    """
+    """The settings in force, the cluster id asked for, and a line for each that has no effect."""
 
     config: KafkaConfig
     cluster_id: str | None
@@ -83,7 +81,7 @@ def load_settings(sources: SettingSources) -> LoadedSettings:
 
 
 def _profile_values(profile: str, values: Mapping[str, str]) -> dict[str, str]:
-    """The profile's values; a broker id set under its other name stays alone."""
+    """The profile's values, without a broker id if one is set under its other name."""
     chosen = {**PROFILES[profile], "kbroker.profile": profile}
     if "node.id" in values:
         chosen.pop("broker.id", None)
@@ -102,7 +100,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
 
 
 def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Settings among the variables, and a line for each Kafka variable that has no effect.
+    """The settings among the variables, and a line for each Kafka variable that has no effect.
 
     `KAFKA_` or `KAFKA_CFG_`, then the name in capitals: `_` for a dot, `__` for an underscore,
     `___` for a dash. kbroker's own settings may also go by `KBROKER_` and the rest of their name.
@@ -142,7 +140,7 @@ def _setting_of(variable: str, by_variable: Mapping[str, str]) -> str | None:
             continue
         if rest in by_variable:
             return by_variable[rest]
-        # Some images turned dash and underscore round: the name that exists counts.
+        # Some images swap dash and underscore: the name that exists counts.
         for name in (_plain_name(rest), _plain_name(rest, dash="__", underscore="___")):
             if _is_known(name):
                 return name

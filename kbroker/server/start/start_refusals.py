@@ -1,4 +1,4 @@
-"""Refusals of settings, at a start, that can be read and fit together."""
+"""Refusals of a start whose settings are valid one by one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
 
 def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[ConfigError]:
-    """An error for each reason. Disks, ports and ZooKeeper are not looked at.
-
-    `is_cluster`: the start is asked for several brokers of one cluster.
+    """Yield an error for each reason, without a look at disks, ports and ZooKeeper. `is_cluster`:
+    the start is for several brokers of one cluster.
     """
     quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
     if quorum is not None:

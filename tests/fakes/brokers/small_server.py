@@ -20,7 +20,7 @@ from kbroker.network.request_handler_pool import Handle
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import SocketWire
-from kbroker.server.start.event_loop import EventLoopKind, run
+from kbroker.server.start.event_loop import EventLoopKind, run_on_loop
 from kbroker.server.system_clock import SystemClock
 from tests.fakes.requests.xor_wire import Pad, XorWire
 
@@ -54,7 +54,7 @@ class SmallServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.port = 0
         self.server: SocketServer | None = None
-        self._thread = threading.Thread(target=lambda: run(self._main(), self._way.loop))
+        self._thread = threading.Thread(target=lambda: run_on_loop(self._main(), self._way.loop))
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()

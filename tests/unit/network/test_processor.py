@@ -152,4 +152,4 @@ def test_connections_closed_for_what_they_sent_are_told_once_a_minute_of_each_ad
 
     reason = "frame of 9 bytes (socket.request.max.bytes=8)"
     told = f"closed connection {connection.connection_id}: {reason}"
-    assert caplog.messages == [told, f"{told}; 1 more like it since it was told last"]
+    assert caplog.messages == [told, f"{told}; similar lines left out: 1"]

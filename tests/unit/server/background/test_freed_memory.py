@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from kbroker.memory_room import MemoryRoom
-from kbroker.server.background.freed_memory import WORTH_IT_BYTES, FreedMemory, trim
+from kbroker.server.background.freed_memory import WORTH_IT_BYTES, FreedMemory, trim_memory
 
 
 async def test_memory_goes_back_once_when_large_requests_have_ended() -> None:
@@ -27,4 +27,4 @@ async def test_memory_goes_back_once_when_large_requests_have_ended() -> None:
 
 
 def test_the_library_is_asked_without_an_error() -> None:
-    trim()
+    trim_memory()

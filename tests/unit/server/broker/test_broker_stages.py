@@ -35,7 +35,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
-from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, assemble
+from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import BrokerStorage, open_storage
 from kbroker.server.broker.kafka_server import KafkaServer
@@ -283,7 +283,7 @@ async def test_parts_are_made_without_doing_anything() -> None:
         storage = await storage_of(disk, undo)
         before = {path: bytes(node.data) for path, node in disk.files()}
 
-        assemble(storage, Surroundings())
+        make_parts(storage, Surroundings())
 
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert {path: bytes(node.data) for path, node in disk.files()} == before

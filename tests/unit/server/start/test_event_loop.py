@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kbroker.server.start.event_loop import EventLoopKind, loop_factory, run
+from kbroker.server.start.event_loop import EventLoopKind, loop_factory, run_on_loop
 
 
 async def kind_of_loop() -> str:
@@ -13,12 +13,12 @@ async def kind_of_loop() -> str:
 
 
 def test_plain_asyncio_runs_on_request() -> None:
-    assert run(kind_of_loop(), EventLoopKind.ASYNCIO) == "asyncio"
+    assert run_on_loop(kind_of_loop(), EventLoopKind.ASYNCIO) == "asyncio"
 
 
 def test_uvloop_runs_where_it_is_installed() -> None:
     pytest.importorskip("uvloop")
-    assert run(kind_of_loop()) == "uvloop"
+    assert run_on_loop(kind_of_loop()) == "uvloop"
 
 
 def test_without_uvloop_auto_is_plain_and_demanding_it_fails(
