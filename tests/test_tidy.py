@@ -200,7 +200,6 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/connection_quotas.py": {"total"},
     "network/response_writer.py": {"bytes_out"},
     "record/piece_stream.py": {"at"},
-    "replication/reads/fetch_session.py": {"weight"},
     "replication/reads/fetch_session_cache.py": {"weight"},
     "replication/reads/fetches.py": {"waiting_partitions"},
     "server/background/watchdog.py": {"blocks"},

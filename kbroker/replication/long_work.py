@@ -51,9 +51,7 @@ class LongWork:
         work: Callable[[Given, Pace], Made],
         least_bytes: int = 0,
     ) -> Made:
-        """Return `work(read(), pace)` when its turn has come: `read` is called on the event loop,
-        each time the work begins.
-        """
+        """Return `work(read(), pace)`; `read` is called on the loop whenever the work begins."""
         for lane in self._lanes:
             if least_bytes <= lane.most_bytes:
                 try:
@@ -72,9 +70,7 @@ class _Lane:
         self._thread = ThreadPoolExecutor(1, "long-work")  # begins with the first work
 
     async def run(self, read: Callable[[], Given], work: Callable[[Given, Pace], Made]) -> Made:
-        """Do one job as `LongWork.run_read`. Raises _LaneLeftError if it is too large for this
-        lane.
-        """
+        """Do one job. Raises _LaneLeftError if it is too large for this lane."""
         paced = _PacedWork(self.most_bytes)
         async with self._free:
             given = read()

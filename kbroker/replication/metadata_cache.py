@@ -247,9 +247,7 @@ class MetadataCache:
         listener_name: str,
         authorized_operations: int = OPERATIONS_NOT_ASKED,
     ) -> MetadataResponse.MetadataResponseTopic | None:
-        """The topic as Metadata of `version` shows it to clients of a listener, None if it does not
-        exist.
-        """
+        """The topic in a Metadata answer of `version` on a listener, None if it does not exist."""
         found = self._topics.get(topic)
         if found is None:
             return None

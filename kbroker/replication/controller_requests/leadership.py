@@ -65,9 +65,7 @@ class _Change:
 
 
 class Leadership:
-    """Carries out LeaderAndIsr, StopReplica and UpdateMetadata on one broker, in their newest
-    shapes (see `request_shapes`).
-    """
+    """Carries out the orders of LeaderAndIsr, StopReplica and UpdateMetadata on one broker."""
 
     def __init__(
         self,
@@ -97,9 +95,7 @@ class Leadership:
         self._live_leaders: dict[int, Broker] = {}
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
-        """Call `listener(became_leader, became_follower)` after each change; stopped replicas count
-        as followers.
-        """
+        """Call `listener(led, followed)` after each change; stopped replicas count as followed."""
         self._listeners.append(listener)
 
     def add_deletion_listener(self, listener: DeletionListener) -> None:
@@ -270,9 +266,7 @@ class Leadership:
             )
 
     def live_broker(self, broker_id: int) -> Broker | None:
-        """A live broker by the latest news of it: an order to follow may come before the metadata
-        that has its leader.
-        """
+        """A live broker by the latest news: an order may name a leader before metadata does."""
         return self._live_leaders.get(broker_id) or self._metadata.broker(broker_id)
 
     # Stop and delete

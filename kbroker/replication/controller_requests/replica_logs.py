@@ -102,9 +102,7 @@ class ReplicaLogs:
         return failed
 
     def retry_unmade(self) -> bool:
-        """Let logs that could not be made or deleted be tried again at the next order; True if
-        there are any.
-        """
+        """Let the next order try unmade and undeleted logs again; True if there are any."""
         for topic_partition in self._unmade:
             if self._hosted.is_offline(topic_partition):
                 self._hosted.remove(topic_partition)

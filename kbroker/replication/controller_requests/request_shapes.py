@@ -70,9 +70,7 @@ def grouped_stop_replica(request: StopReplicaRequest) -> StopReplicaRequest:
 
 
 def grouped_update_metadata(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    """The request with partitions grouped by topic, and with an end point for brokers that version
-    0 names by host and port.
-    """
+    """The request with partitions grouped by topic, and end points for brokers of version 0."""
     if not (
         request.ungrouped_partition_states or any(live.v0_host for live in request.live_brokers)
     ):
@@ -108,9 +106,7 @@ def with_topics(request: OrderT, topic_states: list[Any]) -> OrderT:
 
 
 def is_sound(topic: str, partition: int) -> bool:
-    """Whether a partition can have a directory. Nodes made by hand, or a sender that is not a
-    controller, may name one that cannot.
-    """
+    """Whether a partition can have a directory; nodes made by hand may name one that cannot."""
     if len(topic) > _DIRECTORY_NAME_MAX:
         return False  # without filling the cache
     return 0 <= partition < _partition_limit(topic)

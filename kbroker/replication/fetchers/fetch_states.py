@@ -170,9 +170,7 @@ class FetchStates:
     def next_request(
         self, *, is_full: bool
     ) -> tuple[list[FetchState], list[tuple[TopicPartition, UUID]]]:
-        """Return (partitions to name, partitions to forget); a full request names all partitions
-        and forgets none.
-        """
+        """Return (partitions to name, partitions to forget); a full request names all."""
         asked = self.fetching() if is_full else list(self._changed.values())
         forgotten = [] if is_full else list(self._gone.items())
         self._changed.clear()

@@ -15,9 +15,7 @@ _LENGTH = Struct(">i")  # after the base offset, of all that follows it
 
 
 def parts_for(records: memoryview, part_bytes: int) -> Iterator[memoryview]:
-    """Yield the records in parts of whole batches of `part_bytes` at most; a larger batch is a part
-    of its own.
-    """
+    """Yield the records in parts of whole batches; a batch above `part_bytes` is one part."""
     size = len(records)
     if size <= part_bytes:
         yield records

@@ -189,18 +189,14 @@ class Partition:
         now_ms: int,
         origin: AppendOrigin,
     ) -> Preparation:
-        """Return what a worker thread has to do before `append_prepared`. Raises the KafkaErrors of
-        an append.
-        """
+        """Return a worker thread's part of an append. Raises the KafkaErrors of an append."""
         self._check_may_append(required_acks)
         return self.log.appends.prepare(records, self.state.leader_epoch, now_ms, origin)
 
     def append_prepared(
         self, prepared: Prepared, required_acks: int, now_ms: int
     ) -> LogAppendInfo | None:
-        """Append what a worker thread prepared; None if it has to be prepared again. Raises the
-        KafkaErrors of an append.
-        """
+        """Append a prepared batch; None if it has to be prepared again. Raises like an append."""
         self._check_may_append(required_acks)
         info = self.log.appends.append_prepared(prepared, self.state.leader_epoch, now_ms)
         if info is not None:
@@ -302,9 +298,7 @@ class Partition:
         return info
 
     def follow_leader(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Take over the leader's high watermark and log start as far as this log goes; True if the
-        high watermark moved.
-        """
+        """Take over the leader's high watermark and log start; True if the former moved."""
         log = self.log
         before = log.high_watermark
         moved = log.update_high_watermark(high_watermark) > before

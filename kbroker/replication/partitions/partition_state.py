@@ -223,9 +223,7 @@ class PartitionState:
         now_ms: int,
         leader_end_offset: int,
     ) -> PartitionState:
-        """Note a follower's fetch in its record, and return this state. Raises KeyError for any
-        other broker.
-        """
+        """Note a follower's fetch, and return this state. Raises KeyError for other brokers."""
         self.followers[replica_id].fetched(
             fetch_offset, log_start_offset, now_ms, leader_end_offset
         )
@@ -274,9 +272,7 @@ class PartitionState:
         return replace(self, pending_isr=None)
 
     def settled(self, isr: tuple[int, ...], partition_epoch: int) -> PartitionState:
-        """The state once the znode holds `isr` at version `partition_epoch`; an older version
-        changes nothing.
-        """
+        """The state once the znode holds `isr` at a version; an older one changes nothing."""
         if partition_epoch < self.partition_epoch:
             return replace(self, pending_isr=None)
         followers = {

@@ -115,9 +115,7 @@ class FetchReader:
     def _read_partition(
         self, params: FetchParams, asked: FetchPartition, limit_bytes: int, min_one_message: bool
     ) -> tuple[PartitionData, int]:
-        """Return a partition's entry, and how many bytes it has: all that are wanted if it does not
-        wait. Raises KafkaError.
-        """
+        """Return an entry and its bytes: all that are wanted if it does not wait. KafkaError."""
         partition = self._partition_for(params, asked)
         if params.preferred_replica is not None:
             preferred = params.preferred_replica(partition, asked.fetch_offset)
@@ -168,9 +166,7 @@ class FetchReader:
         return data, available if available < asked.max_bytes else asked.max_bytes
 
     def _holds_back(self, params: FetchParams, partition: Partition) -> bool:
-        """Whether a follower has to wait for more of a partition (KIP-73): never one in sync, for
-        which acks=all waits.
-        """
+        """Whether a throttled follower has to wait (KIP-73): never one in sync."""
         quotas, follower = self._quotas, params.replica_id
         return (
             follower >= 0

@@ -7,6 +7,7 @@ Law: owned by the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 from uuid import UUID
@@ -35,41 +36,24 @@ class FetchOrigin(NamedTuple):
     is_follower: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FetchSession:
     """One client's partitions in the order they are read, and the epoch of its next request."""
 
-    __slots__ = (
-        "connection",
-        "counted",
-        "created_ms",
-        "end_wait",
-        "epoch",
-        "last_used_ms",
-        "origin",
-        "partitions",
-        "quiet",
-        "session_id",
-        "weight",
-    )
+    session_id: int
+    origin: FetchOrigin
+    created_ms: float
+    quiet: QuietPartitions | None = None  # a follower's
+    epoch: int = 1  # of the next request
+    last_used_ms: float = field(init=False)
+    partitions: dict[Hashable, FetchPartition] = field(default_factory=dict)
+    weight: int = 0  # the memory that its partitions take, see `topic_weight`
+    counted: int = 0  # the part of that which the cache knows of
+    connection: ConnectionInfo | None = None  # of the last request
+    end_wait: Callable[[], None] | None = None  # while a request for many waits
 
-    def __init__(
-        self,
-        session_id: int,
-        origin: FetchOrigin,
-        now_ms: float,
-        quiet: QuietPartitions | None = None,
-    ) -> None:
-        self.session_id = session_id
-        self.origin = origin
-        self.epoch = next_epoch(INITIAL_EPOCH)
-        self.created_ms = now_ms
-        self.last_used_ms = now_ms
-        self.partitions: dict[Hashable, FetchPartition] = {}
-        self.weight = 0  # the memory that its partitions take, see `topic_weight`
-        self.counted = 0  # the part of that which the cache knows of
-        self.quiet = quiet  # a follower's
-        self.connection: ConnectionInfo | None = None  # of the last request
-        self.end_wait: Callable[[], None] | None = None  # while a request for many waits
+    def __post_init__(self) -> None:
+        self.last_used_ms = self.created_ms
 
     @property
     def is_left(self) -> bool:
@@ -106,9 +90,7 @@ class FetchSession:
             self.quiet.forgotten(key, known)
 
     def answered(self, key: Hashable, asked: FetchPartition, data: PartitionData) -> None:
-        """Note that the client is sent `data`. A busy partition goes to the end of the line, so
-        that it does not starve the others.
-        """
+        """Note that the client is sent `data`, and put a busy partition last, to be fair."""
         if self.quiet is not None:
             self.quiet.answered(key, asked, data)
         elif data.records is not None and len(data.records) and self.partitions.get(key) is asked:

@@ -15,6 +15,7 @@ a read costs a hundred times as much.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
@@ -29,33 +30,20 @@ from kbroker.replication.waiting.delayed_operation_purgatory import (
 LOOK_AT_ALL_AFTER_MS = 10_000
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class QuietPartitions:
     """The partitions of one session by its own keys; `noisy` are to be read, the first one first.
     `named` adds them.
     """
 
-    __slots__ = (
-        "_all_seen_ms",
-        "_follower",
-        "_hosted",
-        "_last_fetch_ms",
-        "_operation",
-        "_quiet",
-        "_waiting",
-        "noisy",
-    )
-
-    def __init__(
-        self, hosted: HostedPartitions, waiting: DelayedOperationPurgatory[DelayedOperation]
-    ) -> None:
-        self._hosted = hosted
-        self._waiting = waiting
-        self.noisy: dict[Hashable, FetchPartition] = {}
-        self._quiet: dict[TopicPartition, tuple[Hashable, FetchPartition]] = {}
-        self._operation: DelayedFetch | None = None  # the session's fetch that waits
-        self._follower = (-1, UNKNOWN_BROKER_EPOCH)
-        self._last_fetch_ms = 0
-        self._all_seen_ms = 0
+    hosted: HostedPartitions
+    waiting: DelayedOperationPurgatory[DelayedOperation]
+    noisy: dict[Hashable, FetchPartition] = field(default_factory=dict)
+    _quiet: dict[TopicPartition, tuple[Hashable, FetchPartition]] = field(default_factory=dict)
+    _operation: DelayedFetch | None = None  # the session's fetch that waits
+    _follower: tuple[int, int] = (-1, UNKNOWN_BROKER_EPOCH)
+    _last_fetch_ms: int = 0
+    _all_seen_ms: int = 0
 
     def __len__(self) -> int:
         return len(self._quiet)
@@ -66,7 +54,7 @@ class QuietPartitions:
         """Read a partition that a request names."""
         if asked.topic_partition in self._quiet:
             self._end(asked.topic_partition)
-            self._waiting.no_longer_tell(asked.topic_partition, self)
+            self.waiting.no_longer_tell(asked.topic_partition, self)
         else:
             self.noisy[key] = asked
 
@@ -107,10 +95,10 @@ class QuietPartitions:
         elif not data.error_code and data.diverging_epoch.epoch < 0 and self._has_all(asked):
             del noisy[key]
             self._quiet[asked.topic_partition] = key, asked
-            self._waiting.tell_once(asked.topic_partition, self)
+            self.waiting.tell_once(asked.topic_partition, self)
 
     def _has_all(self, asked: FetchPartition) -> bool:
-        partition = self._hosted.find(asked.topic_partition)
+        partition = self.hosted.find(asked.topic_partition)
         if partition is None:
             return False
         state, log = partition.state, partition.log
@@ -132,7 +120,7 @@ class QuietPartitions:
         operation = self._operation
         if operation is not None and not operation.is_completed:
             operation.add(asked)
-            self._waiting.watch_also(operation, topic_partition)
+            self.waiting.watch_also(operation, topic_partition)
 
     def end_all(self) -> None:
         """End the quiet of all partitions."""
@@ -141,12 +129,12 @@ class QuietPartitions:
     def _end_where(self, is_over: Callable[[FetchPartition], bool]) -> None:
         for topic_partition in [tp for tp, (_, asked) in self._quiet.items() if is_over(asked)]:
             self._end(topic_partition)
-            self._waiting.no_longer_tell(topic_partition, self)
+            self.waiting.no_longer_tell(topic_partition, self)
 
     def _end(self, topic_partition: TopicPartition) -> FetchPartition:
         key, asked = self._quiet.pop(topic_partition)
         self.noisy[key] = asked
-        partition = self._hosted.find(topic_partition)
+        partition = self.hosted.find(topic_partition)
         follower = partition and partition.state.followers.get(self._follower[0])
         if follower:
             follower.had_all(asked.fetch_offset, self._last_fetch_ms)

@@ -129,9 +129,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         return future
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Complete what can be completed now that `key` has changed; if very many wait, begin to.
-        Returns how many were completed.
-        """
+        """Complete what can be, now that `key` has changed. Returns how many were so far."""
         if self._listeners:
             self.tell(key)
         watching = self._watchers.get(key)

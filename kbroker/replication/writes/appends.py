@@ -157,9 +157,7 @@ class Appends:
             result.log_start_offset = partition.log_start_offset
 
     def has_to_wait(self, partition: Partition, last_offset: int, required_acks: int) -> bool:
-        """Whether the answer of an append waits for followers or the disk; begins a flush that the
-        answer has to wait for.
-        """
+        """Whether an answer waits for followers or the disk, whose flush begins then."""
         offsets = partition.log.offsets
         commit = self.shared_flush
         if commit is not None and (

@@ -136,9 +136,7 @@ class RecordDeletions:
         return min([partition.log_start_offset, *starts])
 
     async def _delete_locally(self, deletions: list[_Deletion]) -> None:
-        """Write the new starts, then move them. One that is reached already is written too, as it
-        may not be on the disk yet.
-        """
+        """Write the new starts, even those reached already, then move them."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def written(refused: frozenset[TopicPartition]) -> None:

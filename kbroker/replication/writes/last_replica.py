@@ -56,9 +56,7 @@ class LastReplica:
     shared_flush: SharedFlush
 
     async def is_flushed(self, partition: Partition) -> bool:
-        """True once all that is committed is on the disk; False if this broker no longer leads, or
-        its disk has failed or takes too long.
-        """
+        """Sync what is committed; False if the disk fails or is slow, or leadership ends."""
         log = partition.log
         wait = _Wait(
             result=PartitionProduceResult(partition.topic_partition),

@@ -174,9 +174,7 @@ class BrokerParts:
 
 
 def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
-    """Make the parts of the broker with this storage. Raises ConfigError for listeners that cannot
-    be served.
-    """
+    """Make the parts of a broker. Raises ConfigError for listeners that cannot be served."""
     data = _data_parts(storage, around)
     cluster = _cluster_parts(storage, data, around)
     unserved = UnservedClients()

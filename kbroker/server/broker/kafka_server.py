@@ -114,9 +114,7 @@ class KafkaServer:
             raise
 
     async def shutdown(self, *, is_with_all: bool = False) -> None:
-        """Stop cleanly, undoing what a start has done so far. `is_with_all`: all other brokers of
-        the cluster stop too.
-        """
+        """Stop cleanly; `is_with_all`: all other brokers of the cluster stop too."""
         if self.lifecycle.state in (BrokerState.NOT_RUNNING, BrokerState.BROKER_SHUTTING_DOWN):
             return
         if self.lifecycle.is_running:

@@ -76,9 +76,7 @@ async def settle_identity(
 
 
 def check_not_reserved(config: KafkaConfig) -> None:
-    """Refuse a set id in the range of generated ones, as another broker may get it. Raises
-    ConfigError.
-    """
+    """Raise ConfigError for a set id above the reserved ones: others may be given it."""
     server = config.server
     if server.broker_id_generation_enable and server.broker_id > server.reserved_broker_max_id:
         raise ConfigError(
@@ -112,9 +110,7 @@ def config_of_broker(config: KafkaConfig, broker_id: int) -> KafkaConfig:
 
 
 def new_cluster_id() -> str:
-    """A random id in Kafka's form: a UUID, URL-safe base64, 22 characters, not beginning with a
-    dash.
-    """
+    """A random UUID as Kafka writes it: URL-safe base64 that begins with no dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):

@@ -87,9 +87,7 @@ def has_tree(file_system: FileSystem, directory: str) -> bool:
 
 
 def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
-    """The directories of single brokers in one that several share, but not a partition of a topic
-    named "broker". Raises StartError.
-    """
+    """The brokers' directories in one that several share. Raises StartError."""
     try:
         if not file_system.is_directory(directory):
             return []
@@ -104,9 +102,7 @@ def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
 
 
 def check_whole(file_system: FileSystem, directories: Sequence[str]) -> None:
-    """Refuse directories that a restore has left unfinished: nobody may take a part for the whole.
-    Raises StartError.
-    """
+    """Refuse directories that a restore has left unfinished. Raises StartError."""
     for directory in directories:
         try:
             sentence = unfinished_restore(file_system, directory)

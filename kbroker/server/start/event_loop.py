@@ -28,9 +28,7 @@ class EventLoopKind(StrEnum):
 def loop_factory(
     kind: EventLoopKind = EventLoopKind.AUTO,
 ) -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return the factory of the loop. Raises ModuleNotFoundError if uvloop is demanded but not
-    installed.
-    """
+    """The factory of the loop. Raises ModuleNotFoundError if uvloop is wanted but missing."""
     if kind is EventLoopKind.ASYNCIO:
         return asyncio.new_event_loop
     try:
