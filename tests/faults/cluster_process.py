@@ -33,7 +33,7 @@ from kbroker.server.broker.broker_failure import BrokerFailure
 from kbroker.server.broker.broker_parts import BrokerParts, Channels, Surroundings, make_parts
 from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.running_broker import membership
-from kbroker.server.broker.tree_opening import StartWish
+from kbroker.server.broker.tree_opening import RequestedStart
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.zk.tree import Tree, TreeUnavailableError
 from tests.fakes.disks.memory_file_system import MemoryFileSystem, Node
@@ -215,7 +215,7 @@ class BrokerProcess:
 
     async def start(self, channels: Channels) -> None:
         """Return when clients are served."""
-        wish = StartWish(config=self._config, cluster_id=CLUSTER_ID, adopt=None)
+        wish = RequestedStart(config=self._config, cluster_id=CLUSTER_ID, adopt=None)
         tree = ProcessTree(self.tree)
         storage = await open_storage(wish, tree, self.disk, self._clock, self._undo, self._boot_id)
         around = Surroundings(

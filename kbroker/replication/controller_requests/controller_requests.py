@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 TREE_BACKOFF_S = 0.1
 REGISTRATION_LOOK_S = 0.01
 IN_PROCESS = 0  # the number of no connection: the controller in this process calls
-_SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make
+_SLICE_PARTITIONS = 4  # about 2 ms if files are slow to make
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ there was no leader epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -35,12 +36,9 @@ def grouped_leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsrRequest:
     """The request with partitions grouped by topic."""
     if not request.ungrouped_partition_states:
         return request
-    by_topic: dict[str, list[LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
-    for state in request.ungrouped_partition_states:
-        by_topic.setdefault(state.topic_name, []).append(state)
     topic_states = [
         LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=topic, partition_states=states)
-        for topic, states in by_topic.items()
+        for topic, states in _by_topic(request.ungrouped_partition_states).items()
     ]
     return with_topics(request, topic_states)
 
@@ -75,16 +73,20 @@ def grouped_update_metadata(request: UpdateMetadataRequest) -> UpdateMetadataReq
         request.ungrouped_partition_states or any(live.v0_host for live in request.live_brokers)
     ):
         return request
-    by_topic: dict[str, list[UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
-    for state in request.ungrouped_partition_states:
-        by_topic.setdefault(state.topic_name, []).append(state)
     topic_states = [
         UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=topic, partition_states=states)
-        for topic, states in by_topic.items()
+        for topic, states in _by_topic(request.ungrouped_partition_states).items()
     ]
     grouped = with_topics(request, topic_states)
     grouped.live_brokers = [_with_end_point(live) for live in request.live_brokers]
     return grouped
+
+
+def _by_topic(states: Iterable[Any]) -> dict[str, list[Any]]:
+    by_topic: dict[str, list[Any]] = {}
+    for state in states:
+        by_topic.setdefault(state.topic_name, []).append(state)
+    return by_topic
 
 
 def _with_end_point(

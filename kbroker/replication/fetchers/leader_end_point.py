@@ -41,25 +41,25 @@ class LeaderEndPoint:
     def __init__(self, client: PeerClient, follower: Follower) -> None:
         self._client = client
         self._follower = follower
-        self._tells_divergence: bool | None = None
+        self._reports_divergence: bool | None = None
 
     def close(self) -> None:
         """Close the connection; a request in flight fails."""
         self._client.close()
 
-    async def tells_divergence(self) -> bool:
+    async def reports_divergence(self) -> bool:
         """Whether the leader's answers to Fetch say where logs part (KIP-595, Kafka 2.7); older
         ones have to be asked where their epochs ended. Raises OSError, also for a leader too old
         for that.
         """
-        if self._tells_divergence is None:
-            tells = await self._serves(_FIRST_VERSION_WITH_DIVERGING_EPOCHS)
-            if not tells and not await self._serves(_LOWEST_VERSION):
+        if self._reports_divergence is None:
+            reports = await self._serves(_FIRST_VERSION_WITH_DIVERGING_EPOCHS)
+            if not reports and not await self._serves(_LOWEST_VERSION):
                 raise ConnectionError(
                     f"the leader does not know Fetch {_LOWEST_VERSION}: it is too old to follow"
                 )
-            self._tells_divergence = tells
-        return self._tells_divergence
+            self._reports_divergence = reports
+        return self._reports_divergence
 
     async def fetch(
         self,

@@ -61,7 +61,7 @@ class ReplicaFetcher:
         self._parts = parts
         self._open_end_point = open_end_point
         self._leader: LeaderEndPoint | None = None
-        self._asks_for_epochs = False  # the leader's answers do not tell where logs part
+        self._asks_for_epochs = False  # the leader's answers do not say where logs part
         self._session = FetchSessionHandler()
         self._out_of_range: list[FetchState] = []
         self._added = asyncio.Event()
@@ -153,7 +153,7 @@ class ReplicaFetcher:
         if leader is None:
             return None
         try:
-            self._asks_for_epochs = not await leader.tells_divergence()
+            self._asks_for_epochs = not await leader.reports_divergence()
         except BaseException:
             leader.close()
             raise

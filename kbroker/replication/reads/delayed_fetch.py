@@ -57,7 +57,7 @@ class DelayedFetch(DelayedOperation):
         self._absent = _places_of_unknown(first)
         self._available = first.available
         self._total = first.available_bytes
-        self._places: dict[Hashable, int] | None = None  # where partitions are, once it is woken
+        self._places: dict[Hashable, int] | None = None  # of partitions, once it is woken
         self._looked: FetchOutcome | None = None  # of all that is asked, at this moment
 
     def add(self, asked: FetchPartition) -> None:

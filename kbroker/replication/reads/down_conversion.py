@@ -79,7 +79,7 @@ class DownConversion:
                 try:
                     converted = await self._convert(data.records, one, magic)
                     for base_offset, reason in converted.unreadable:
-                        self._unreadable.tell(one.topic_partition, base_offset, reason)
+                        self._unreadable.report(one.topic_partition, base_offset, reason)
                     next_offset = converted.next_offset
                     data.records = converted.records
                 except KafkaError as error:

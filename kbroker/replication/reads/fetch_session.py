@@ -178,18 +178,18 @@ def find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> N
 def note_news(asked: FetchPartition, data: PartitionData) -> bool:
     """Whether `data` is news to the client, to which it is sent now."""
     is_news = data.records is not None and len(data.records) > 0
-    if data.high_watermark != asked.told_high_watermark:
-        asked.told_high_watermark = data.high_watermark
+    if data.high_watermark != asked.sent_high_watermark:
+        asked.sent_high_watermark = data.high_watermark
         is_news = True
-    if data.log_start_offset != asked.told_log_start_offset:
-        asked.told_log_start_offset = data.log_start_offset
+    if data.log_start_offset != asked.sent_log_start_offset:
+        asked.sent_log_start_offset = data.log_start_offset
         is_news = True
     if data.error_code:
         # The first answer after an error is always news: its offsets differ from -1.
-        asked.told_high_watermark = -1
+        asked.sent_high_watermark = -1
         return True
     if asked.last_fetched_epoch >= 0 and data.diverging_epoch.epoch >= 0:
         # A follower takes no offsets from an answer that makes it cut its log.
-        asked.told_high_watermark = -1
+        asked.sent_high_watermark = -1
         return True
     return is_news or data.preferred_read_replica >= 0

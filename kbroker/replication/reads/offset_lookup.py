@@ -131,7 +131,7 @@ class OffsetLookup:
         try:
             found = await self._work.run(TimedBatch.search, batch)
         except KafkaError as error:
-            self._unreadable.tell(query.topic_partition, batch.header.base_offset, str(error))
+            self._unreadable.report(query.topic_partition, batch.header.base_offset, str(error))
         if found is None and query.timestamp == MAX_TIMESTAMP:
             return await self._next_newest(params, search)
         return self._answer(params, query, _Looked(batch, found))

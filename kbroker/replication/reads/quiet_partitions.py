@@ -54,7 +54,7 @@ class QuietPartitions:
         """Read a partition that a request names."""
         if asked.topic_partition in self._quiet:
             self._end(asked.topic_partition)
-            self.waiting.no_longer_tell(asked.topic_partition, self)
+            self.waiting.stop_listening(asked.topic_partition, self)
         else:
             self.noisy[key] = asked
 
@@ -95,7 +95,7 @@ class QuietPartitions:
         elif not data.error_code and data.diverging_epoch.epoch < 0 and self._has_all(asked):
             del noisy[key]
             self._quiet[asked.topic_partition] = key, asked
-            self.waiting.tell_once(asked.topic_partition, self)
+            self.waiting.listen_once(asked.topic_partition, self)
 
     def _has_all(self, asked: FetchPartition) -> bool:
         partition = self.hosted.find(asked.topic_partition)
@@ -108,8 +108,8 @@ class QuietPartitions:
             follower is not None
             and broker_id in state.isr
             and follower.log_end_offset == asked.fetch_offset == log.log_end_offset
-            and asked.told_high_watermark == log.high_watermark
-            and asked.told_log_start_offset == log.log_start_offset
+            and asked.sent_high_watermark == log.high_watermark
+            and asked.sent_log_start_offset == log.log_start_offset
         )
 
     # Changes
@@ -129,7 +129,7 @@ class QuietPartitions:
     def _end_where(self, is_over: Callable[[FetchPartition], bool]) -> None:
         for topic_partition in [tp for tp, (_, asked) in self._quiet.items() if is_over(asked)]:
             self._end(topic_partition)
-            self.waiting.no_longer_tell(topic_partition, self)
+            self.waiting.stop_listening(topic_partition, self)
 
     def _end(self, topic_partition: TopicPartition) -> FetchPartition:
         key, asked = self._quiet.pop(topic_partition)

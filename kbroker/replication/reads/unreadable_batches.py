@@ -22,7 +22,7 @@ class UnreadableBatches:
         self._consequence = consequence
         self._named: set[tuple[TopicPartition, int]] = set()
 
-    def tell(self, partition: TopicPartition, base_offset: int, reason: str) -> None:
+    def report(self, partition: TopicPartition, base_offset: int, reason: str) -> None:
         """Name the batch and the reason, unless it was named before."""
         place = partition, base_offset
         if place in self._named or len(self._named) >= _MOST:

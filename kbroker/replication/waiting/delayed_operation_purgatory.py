@@ -131,7 +131,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
     def check_and_complete(self, key: Hashable) -> int:
         """Complete what can be, now that `key` has changed. Returns how many were so far."""
         if self._listeners:
-            self.tell(key)
+            self.notify(key)
         watching = self._watchers.get(key)
         if self._everywhere:
             watching = self._everywhere | (watching or {})
@@ -184,16 +184,16 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         operation.watch_keys.append(key)
         self._watchers.setdefault(key, {})[operation] = None
 
-    def tell_once(self, key: Hashable, listener: Listener) -> None:
+    def listen_once(self, key: Hashable, listener: Listener) -> None:
         """Call `listener` at the next change, however long that takes."""
         self._listeners.setdefault(key, {})[listener] = None
 
-    def tell(self, key: Hashable) -> None:
+    def notify(self, key: Hashable) -> None:
         """Call the listeners of `key`: it has changed in a way that completes no operation."""
         for listener in self._listeners.pop(key, ()):
             listener.changed(key)
 
-    def no_longer_tell(self, key: Hashable, listener: Listener) -> None:
+    def stop_listening(self, key: Hashable, listener: Listener) -> None:
         """Withdraw a listener that waits under `key`."""
         listeners = self._listeners[key]
         del listeners[listener]

@@ -32,7 +32,7 @@ WriteLogStarts = Callable[
 
 @dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsResult:
-    """The outcome in one partition, and the highest log start of its live replicas."""
+    """The outcome in one partition, and the smallest log start of its live replicas."""
 
     topic_partition: TopicPartition
     error_code: ErrorCode = ErrorCode.NONE
@@ -157,6 +157,6 @@ class RecordDeletions:
         try:
             log = self.hosted.get(result.topic_partition).log
             if log.maybe_increment_log_start_offset(deletion.required_offset):
-                self.waiting.fetches.tell(result.topic_partition)  # this ends no fetch
+                self.waiting.fetches.notify(result.topic_partition)  # this ends no fetch
         except KafkaError as error:
             result.error_code = error.code

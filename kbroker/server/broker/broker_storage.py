@@ -14,7 +14,7 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.room_at_start import make_room
 from kbroker.log.disk.file_system import FileSystem
 from kbroker.server.broker.machine_memory import has_lost_memory
-from kbroker.server.broker.tree_opening import StartWish, TreeOpening
+from kbroker.server.broker.tree_opening import RequestedStart, TreeOpening
 from kbroker.server.metadata_tree.broker_identity import BrokerIdentity, config_of_broker
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree
 from kbroker.zk.zk_utils import ZkUtils
@@ -34,19 +34,19 @@ class BrokerStorage:
 
 
 async def open_storage(
-    wish: StartWish,
+    requested: RequestedStart,
     tree: ClusterTree,
     file_system: FileSystem,
     clock: Clock,
     undo: AsyncExitStack,
     boot_id: str | None = None,
 ) -> BrokerStorage:
-    """Open what `wish` names; `undo` gets the calls that release it. `boot_id` names this run of
+    """Open what a start needs; `undo` gets the calls that release it. `boot_id` names this run of
     the machine. Raises as `TreeOpening.check` and `TreeOpening.open`.
     """
-    opening = TreeOpening(wish, tree, file_system, clock)
+    opening = TreeOpening(requested, tree, file_system, clock)
     opening.check()
-    paths = wish.config.log.data_directories()
+    paths = requested.config.log.data_directories()
     directories = LogDirectories.lock(file_system, paths, tree.own_directory)
     undo.callback(directories.release)
     if isinstance(tree, OwnTree):
@@ -55,7 +55,7 @@ async def open_storage(
     undo.push_async_callback(tree.close)
     zk, identity = await opening.open(directories.meta)
     return BrokerStorage(
-        config=config_of_broker(wish.config, identity.broker_id),
+        config=config_of_broker(requested.config, identity.broker_id),
         identity=identity,
         file_system=file_system,
         directories=directories,

@@ -24,7 +24,7 @@ from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.file_limit import raise_file_limit
 from kbroker.server.broker.machine_memory import present_boot_id
 from kbroker.server.broker.running_broker import RunningBroker, run_parts
-from kbroker.server.broker.tree_opening import StartWish, tree_of
+from kbroker.server.broker.tree_opening import RequestedStart, tree_of
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree
 from kbroker.server.start_error import StartError
@@ -50,7 +50,7 @@ class KafkaServer:
         With `adopt`, directories that Apache Kafka wrote are taken over; it is called with the
         sentence that says so.
         """
-        self._wish = StartWish(config=config, cluster_id=cluster_id, adopt=adopt)
+        self._requested = RequestedStart(config=config, cluster_id=cluster_id, adopt=adopt)
         self._file_system = file_system or RealFileSystem()
         self._around = around or Surroundings()
         self._tree = tree or tree_of(config, self._around.clock, self._file_system)
@@ -72,7 +72,7 @@ class KafkaServer:
     @property
     def broker_id(self) -> int:
         """The id in force; before the start, the one that was set, -1 if none was."""
-        config = self._wish.config if self._running is None else self.parts.storage.config
+        config = self._requested.config if self._running is None else self.parts.storage.config
         return config.server.broker_id
 
     @property
@@ -139,7 +139,7 @@ class KafkaServer:
             open_files_of(self._file_system).limit = limit // 2  # the rest is for connections
         around, undo = self._around, self._undo
         storage = await open_storage(
-            self._wish, self._tree, self._file_system, around.clock, undo, present_boot_id()
+            self._requested, self._tree, self._file_system, around.clock, undo, present_boot_id()
         )
         self.lifecycle.name = f"broker {storage.identity.broker_id}"
         parts = make_parts(storage, around)

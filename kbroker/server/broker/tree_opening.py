@@ -37,7 +37,7 @@ from kbroker.zk.zk_utils import ZkUtils
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class StartWish:
+class RequestedStart:
     """The start that an operator asks for.
 
     `cluster_id` is the id that a new cluster gets. With `adopt`, directories of Apache Kafka are
@@ -53,16 +53,18 @@ class TreeOpening:
     """The way of one start to its metadata."""
 
     def __init__(
-        self, wish: StartWish, tree: ClusterTree, file_system: FileSystem, clock: Clock
+        self, requested: RequestedStart, tree: ClusterTree, file_system: FileSystem, clock: Clock
     ) -> None:
-        self._wish = wish
+        self._requested = requested
         self._tree = tree
         self._file_system = file_system
         self._clock = clock
-        self._directories = wish.config.log.data_directories()
+        self._directories = requested.config.log.data_directories()
         self._adoption = AdoptionGate(
             AdoptOption(
-                config=wish.config, is_agreed=wish.adopt is not None, cluster_id=wish.cluster_id
+                config=requested.config,
+                is_agreed=requested.adopt is not None,
+                cluster_id=requested.cluster_id,
             ),
             file_system,
         )
@@ -86,7 +88,7 @@ class TreeOpening:
 
         Raises as `check`, BrokerIdInUseError, ConfigError, and TreeUnavailableError.
         """
-        wish, tree = self._wish, self._tree
+        requested, tree = self._requested, self._tree
         zk = ZkUtils(await tree.open(), self._clock)
         await check_copied(zk.tree, str(tree))
         if tree.own_directory is None:
@@ -94,10 +96,10 @@ class TreeOpening:
         await zk.create_persistent_paths()
         if tree.own_directory is not None:
             adopted = await self._adoption.carry_out(zk)
-            if wish.adopt is not None:
-                wish.adopt(adopted)
+            if requested.adopt is not None:
+                requested.adopt(adopted)
         identity = await settle_identity(
-            wish.config, zk, meta, wish.cluster_id, is_ensemble=tree.is_ensemble
+            requested.config, zk, meta, requested.cluster_id, is_ensemble=tree.is_ensemble
         )
         if tree.is_ensemble:
             if meta is None:  # before the new directory gets the id for good
@@ -108,7 +110,7 @@ class TreeOpening:
 
     @property
     def _connect(self) -> str:
-        return str(self._wish.config.zk.zookeeper_connect)
+        return str(self._requested.config.zk.zookeeper_connect)
 
 
 def tree_of(config: KafkaConfig, clock: Clock, file_system: FileSystem) -> ClusterTree:

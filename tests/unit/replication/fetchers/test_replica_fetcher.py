@@ -70,7 +70,7 @@ class ScriptedLeader:
             raise found
         return found
 
-    async def tells_divergence(self) -> bool:
+    async def reports_divergence(self) -> bool:
         return True
 
     async def end_offset(self, _state: Any) -> int:

@@ -39,7 +39,7 @@ from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_p
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import BrokerStorage, open_storage
 from kbroker.server.broker.kafka_server import KafkaServer
-from kbroker.server.broker.tree_opening import StartWish
+from kbroker.server.broker.tree_opening import RequestedStart
 from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree
 from kbroker.server.start_error import BrokerIdInUseError, StartError
@@ -259,7 +259,7 @@ async def test_a_start_that_is_cancelled_while_logs_are_opened_leaves_nothing() 
 async def storage_of(
     disk: MemoryFileSystem, undo: AsyncExitStack, config: KafkaConfig | None = None
 ) -> BrokerStorage:
-    wish = StartWish(config=config or config_of(), cluster_id="cluster-1", adopt=None)
+    wish = RequestedStart(config=config or config_of(), cluster_id="cluster-1", adopt=None)
     tree = OwnTree(FixedClock(), disk, DATA)
     return await open_storage(wish, tree, disk, FixedClock(), undo)
 
