@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kbroker.errors import KafkaError, ProtocolError
 from kbroker.log.disk.file_system import StorageError
-from kbroker.log.partition.log_replay import MISSING, Gap, LogReplay, ReplayedLog, WholeBatch
+from kbroker.log.partition.log_replay import MISSING, LogReplay, ReplayedLog, ReplayGap, WholeBatch
 from kbroker.log.segments.index_file import CorruptIndexError
 from kbroker.log.segments.log_segment import LogSegment
 from kbroker.log.segments.transaction_index import AbortedTxn
@@ -58,7 +58,7 @@ class PartitionReplay:
         self._replay = replay
         self._unsure: dict[int, int] = {}  # producer in a transaction -> the gap it met
         self._aborted_by_producer: defaultdict[int, list[AbortedTxn]] | None = None
-        self.gaps: list[Gap] = []
+        self.gaps: list[ReplayGap] = []
         self.not_understood: Counter[str] = Counter()  # records, by reason
 
     @property
@@ -72,7 +72,7 @@ class PartitionReplay:
         Raises KafkaError KAFKA_STORAGE_ERROR if the disk refuses.
         """
         for found in LogReplay(self._log):
-            if isinstance(found, Gap):
+            if isinstance(found, ReplayGap):
                 self._pass_over(found)
             else:
                 yield from self._take(found)
@@ -109,7 +109,9 @@ class PartitionReplay:
             else:
                 yield from self._take_records(header, found)
         except KafkaError as error:
-            self._pass_over(Gap(header.base_offset, header.next_offset, batch.path, error.reason))
+            self._pass_over(
+                ReplayGap(header.base_offset, header.next_offset, batch.path, error.reason)
+            )
 
     def _take_records(
         self, header: BatchHeader, found: Iterable[Record | KafkaError]
@@ -141,7 +143,7 @@ class PartitionReplay:
 
     # ---- transactions across a gap
 
-    def _pass_over(self, gap: Gap) -> None:
+    def _pass_over(self, gap: ReplayGap) -> None:
         self.gaps.append(gap)
         for producer_id in list(self._replay.open_producers()):
             if any(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.log.append.append_rules import AppendRules, Place, WorkerThread
+from kbroker.log.append.append_rules import AppendPlace, AppendRules, WorkerThread
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, open_batch
 from kbroker.log.append.message_set import holds_batch, whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
@@ -27,7 +27,7 @@ class Prepared(NamedTuple):
 
     ready: OpenedBatch | TrustedBatches
     rules: AppendRules
-    place: Place  # counts for messages of old formats, whose offsets are inside
+    place: AppendPlace  # counts for messages of old formats, whose offsets are inside
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,7 +37,7 @@ class Preparation:
     records: memoryview | bytearray
     origin: AppendOrigin
     rules: AppendRules
-    place: Place
+    place: AppendPlace
 
     @property
     def least_bytes(self) -> int:

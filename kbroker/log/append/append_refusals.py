@@ -25,7 +25,9 @@ MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batc
 _SHOWN_ERRORS = 3
 
 
-def too_large(size_bytes: int, topic_partition: TopicPartition, rules: AppendRules) -> KafkaError:
+def batch_too_large(
+    size_bytes: int, topic_partition: TopicPartition, rules: AppendRules
+) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"The record batch size in the append to {topic_partition} is {size_bytes} bytes "

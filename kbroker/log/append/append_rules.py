@@ -66,7 +66,7 @@ def _shared(rules: AppendRules) -> AppendRules:
     return rules
 
 
-class Place(NamedTuple):
+class AppendPlace(NamedTuple):
     """Where and when records are appended."""
 
     topic_partition: TopicPartition

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.append_refusals import record_corrupt, too_large
+from kbroker.log.append.append_refusals import batch_too_large, record_corrupt
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.append.log_append import check_stamps
 from kbroker.model import TopicPartition
@@ -48,7 +48,7 @@ def checked_set(
     while position < len(view):
         header = read_any_header(view, position)
         if header.size_bytes > rules.max_message_bytes:
-            raise too_large(header.size_bytes, topic_partition, rules)
+            raise batch_too_large(header.size_bytes, topic_partition, rules)
         if not is_intact(header, view, position):
             raise record_corrupt(header, topic_partition)
         is_single = is_single or header.compression > 0

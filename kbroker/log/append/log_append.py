@@ -20,13 +20,13 @@ from kbroker.log.append.append_refusals import (
     MOST_RECORD_ERRORS,
     UntimelyRecord,
     bad_header,
+    batch_too_large,
     invalid_timestamps,
     malformed,
     misplaced,
     not_one_batch,
     outside_bounds,
     record_corrupt,
-    too_large,
     without_key,
     without_key_or_outside,
 )
@@ -122,7 +122,7 @@ def check_produced_batch(
             f"but it is {base_offset}",
         )
     if batch_size > rules.max_message_bytes:
-        raise too_large(batch_size, topic_partition, rules)
+        raise batch_too_large(batch_size, topic_partition, rules)
     if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:batch_size]) != crc:
         raise record_corrupt(header, topic_partition)
     if record_count * SMALLEST_RECORD_BYTES > batch_size - HEADER_SIZE:
@@ -200,7 +200,7 @@ def open_batch(
     if changes_codec or walked.misplaced:
         batch = _made_again(header, batch, walked, rules, limit.pace)
         if len(batch) > rules.max_message_bytes:
-            raise too_large(len(batch), topic_partition, rules)
+            raise batch_too_large(len(batch), topic_partition, rules)
         header = read_header(batch)
     newest = max(walked.max_timestamp, NO_TIMESTAMP)
     if not stamps and (newest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT):

@@ -18,12 +18,12 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_refusals import (
     MOST_RECORD_ERRORS,
     UntimelyRecord,
+    batch_too_large,
     larger_than_segment,
     outside_bounds,
-    too_large,
     without_key,
 )
-from kbroker.log.append.append_rules import AppendRules, Place
+from kbroker.log.append.append_rules import AppendPlace, AppendRules
 from kbroker.log.append.checked_set import CheckedSet, checked_set
 from kbroker.log.append.log_append import check_stamps
 from kbroker.log.append.message_set import whole_messages
@@ -78,7 +78,7 @@ class _Source:
 
 
 def prepare_set(
-    data: memoryview | bytearray, rules: AppendRules, place: Place, pace: Pace | None = None
+    data: memoryview | bytearray, rules: AppendRules, place: AppendPlace, pace: Pace | None = None
 ) -> TrustedBatches:
     """Check whole messages of one format and put them into the topic's, with their offsets. `pace`
     hears of each piece.
@@ -100,7 +100,7 @@ def prepare_set(
 
 
 def as_one_batch(
-    data: memoryview | bytearray, rules: AppendRules, place: Place, pace: Pace | None = None
+    data: memoryview | bytearray, rules: AppendRules, place: AppendPlace, pace: Pace | None = None
 ) -> bytearray:
     """Check what an old client sent for a topic of format 2, and return it as the one batch that a
     new client would send; `place` has no offset and no epoch. May run on a worker thread.
@@ -115,7 +115,7 @@ def as_one_batch(
 
 
 def _checked_source(
-    view: memoryview, rules: AppendRules, place: Place, pace: Pace | None
+    view: memoryview, rules: AppendRules, place: AppendPlace, pace: Pace | None
 ) -> _Source:
     first = checked_set(view, rules, place.topic_partition, pace)
     source = _of_batch(first, rules, pace) if first.header.magic == MAGIC else _of_old(first, pace)
@@ -171,7 +171,7 @@ def _without_headers(batch: memoryview, rules: AppendRules, pace: Pace | None) -
         yield record
 
 
-def _check_walked(source: _Source, rules: AppendRules, place: Place) -> None:
+def _check_walked(source: _Source, rules: AppendRules, place: AppendPlace) -> None:
     """Refuse records without key, and times, that the topic does not take."""
     walked = source.walked
     bounds = _EVER
@@ -188,7 +188,7 @@ def _check_walked(source: _Source, rules: AppendRules, place: Place) -> None:
 
 
 def _check_records(
-    source: _Source, rules: AppendRules, place: Place, bounds: tuple[int, int]
+    source: _Source, rules: AppendRules, place: AppendPlace, bounds: tuple[int, int]
 ) -> None:
     """As Kafka looks: a record without key is not asked for its time, and one with a wrong time
     decides over what all of a batch are refused for. A set is refused for its first bad message.
@@ -216,7 +216,7 @@ def _codec_of(source: _Source, rules: AppendRules) -> int:
     return source.codec if rules.compression is None else rules.compression
 
 
-def _in_place(source: _Source, rules: AppendRules, place: Place) -> bytes | None:
+def _in_place(source: _Source, rules: AppendRules, place: AppendPlace) -> bytes | None:
     """A compressed message of format 1 that needs a new offset and time only; else None. Some
     clients count the wrapped offsets wrongly: those are wrapped again.
     """
@@ -231,7 +231,7 @@ def _in_place(source: _Source, rules: AppendRules, place: Place) -> bytes | None
     return place_wrapper(header, source.first.view, last_offset, walked.largest_timestamp, stamp)
 
 
-def _rebuilt(source: _Source, rules: AppendRules, place: Place) -> bytes:
+def _rebuilt(source: _Source, rules: AppendRules, place: AppendPlace) -> bytes:
     """The records in the topic's format and codec. MESSAGE_TOO_LARGE above what it allows, and for
     more than can be held, which is 256 MiB of a record, or of records that are not compressed.
     """
@@ -241,7 +241,7 @@ def _rebuilt(source: _Source, rules: AppendRules, place: Place) -> bytes:
     if rules.magic == MAGIC and messages is not None:
         return _as_batch(messages, source.walked, rules, place, codec)
     if source.walked.longest_bytes > READER_MAX_BYTES:
-        raise too_large(source.walked.longest_bytes, place.topic_partition, rules)
+        raise batch_too_large(source.walked.longest_bytes, place.topic_partition, rules)
     most_bytes = most_unpacked_bytes(codec, rules.max_message_bytes) if codec else READER_MAX_BYTES
     placed = _placed(source.records(), rules, place, most_bytes)
     return build_legacy(
@@ -250,7 +250,11 @@ def _rebuilt(source: _Source, rules: AppendRules, place: Place) -> bytes:
 
 
 def _as_batch(
-    messages: OldMessages, walked: WalkedMessages, rules: AppendRules, place: Place, codec: int
+    messages: OldMessages,
+    walked: WalkedMessages,
+    rules: AppendRules,
+    place: AppendPlace,
+    codec: int,
 ) -> bytes:
     stamped = rules.stamps_append_time
     newest = place.now_ms if stamped else walked.largest_timestamp
@@ -270,24 +274,24 @@ def _as_batch(
     bounded = bounded_pieces(pieces, most_unpacked_bytes(codec, rules.max_message_bytes))
     batch = join_pieces(header, bounded, rules.compression_level)
     if len(batch) > rules.max_message_bytes:
-        raise too_large(len(batch), place.topic_partition, rules)
+        raise batch_too_large(len(batch), place.topic_partition, rules)
     return batch
 
 
 def _placed(
-    given: Iterator[Record], rules: AppendRules, place: Place, most_bytes: int
+    given: Iterator[Record], rules: AppendRules, place: AppendPlace, most_bytes: int
 ) -> Iterator[Record]:
     """The records at their offsets in the log, so many bytes of them at most."""
     left = most_bytes
     for offset, (_, timestamp, key, value, _headers) in enumerate(given, place.first_offset):
         left -= _LEAST_MESSAGE_BYTES + len(key or b"") + len(value or b"")
         if left < 0:
-            raise too_large(most_bytes - left, place.topic_partition, rules)
+            raise batch_too_large(most_bytes - left, place.topic_partition, rules)
         yield Record(offset, timestamp, key, value)
 
 
 def _reported_headers(
-    stored: bytes, rules: AppendRules, place: Place, pace: Pace | None
+    stored: bytes, rules: AppendRules, place: AppendPlace, pace: Pace | None
 ) -> list[BatchHeader]:
     """The headers that an append reports: the first with the largest time, and the last."""
     newest = last = read_any_header(stored)
@@ -295,7 +299,7 @@ def _reported_headers(
     while position < len(stored):
         last = read_any_header(stored, position)
         if last.size_bytes > rules.max_message_bytes:
-            raise too_large(last.size_bytes, place.topic_partition, rules)
+            raise batch_too_large(last.size_bytes, place.topic_partition, rules)
         if last.max_timestamp > newest.max_timestamp:
             newest = last
         position += last.size_bytes

@@ -9,8 +9,8 @@ follower that refused one would never catch up.
 from __future__ import annotations
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.append_refusals import larger_than_segment, too_large
-from kbroker.log.append.append_rules import AppendRules, Place
+from kbroker.log.append.append_refusals import batch_too_large, larger_than_segment
+from kbroker.log.append.append_rules import AppendPlace, AppendRules
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.producer_replay import Marker, end_transaction, read_marker
 from kbroker.log.producers.producer_state import ProducerStateManager
@@ -152,7 +152,7 @@ def read_trusted(
 
 
 def placed_batches(
-    records: memoryview | bytearray, rules: AppendRules, place: Place
+    records: memoryview | bytearray, rules: AppendRules, place: AppendPlace
 ) -> TrustedBatches:
     """A coordinator's batches with offsets, leader epoch and, if the topic asks for it, the
     broker's time. They are held to the limits of a producer's: only batches that a leader has taken
@@ -163,7 +163,7 @@ def placed_batches(
     batches = read_trusted(records, place.topic_partition, rules, place.first_offset)
     for header in batches.headers:
         if header.size_bytes > rules.max_message_bytes:
-            raise too_large(header.size_bytes, place.topic_partition, rules)
+            raise batch_too_large(header.size_bytes, place.topic_partition, rules)
     if len(batches.records) > rules.segment_bytes:
         raise larger_than_segment(len(batches.records), place.topic_partition, rules)
     batches.assign_offsets(place.first_offset, place.leader_epoch, place.now_ms, rules)

@@ -18,7 +18,7 @@ from kbroker.log.directories.log_directory import (
     LogDirectoryError,
     open_log_directory,
 )
-from kbroker.log.disk.checkpoint import Cut
+from kbroker.log.disk.checkpoint import LogCut
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import LOG_START_OFFSET_CHECKPOINT_FILE, RECOVERY_POINT_CHECKPOINT_FILE
 from kbroker.log.disk.write_runner import WriteRunner, outcome, run_now
@@ -227,7 +227,7 @@ class LogDirectories:
             if error is not None and not error.is_passing:
                 raise error
 
-    def before_cut(self, path: str, topic_partition: TopicPartition, cut: Cut) -> None:
+    def before_cut(self, path: str, topic_partition: TopicPartition, cut: LogCut) -> None:
         """The log in `path` is about to be cut: no file may say that it is on the disk beyond its
         end, or begins there, unless it does until all of it is gone. Raises StorageError.
         """

@@ -35,7 +35,7 @@ PARTITION_METADATA_VERSION = 0
 _T = TypeVar("_T")
 
 
-class Cut(NamedTuple):
+class LogCut(NamedTuple):
     """The offsets of a log once it is cut."""
 
     end_offset: int

@@ -16,7 +16,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
 from kbroker.log.append.append_refusals import larger_than_segment
-from kbroker.log.append.append_rules import UNLIMITED, AppendRules, Place, WorkLimit
+from kbroker.log.append.append_rules import UNLIMITED, AppendPlace, AppendRules, WorkLimit
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, looks_right, open_batch
 from kbroker.log.append.message_set import check_takes_not_long, holds_batch, whole_messages
 from kbroker.log.append.trusted_append import (
@@ -156,8 +156,8 @@ class LogAppends:
         with self._directory.refusals():
             self._epochs.assign(leader_epoch, start_offset)
 
-    def _place(self, leader_epoch: int, now_ms: int) -> Place:
-        return Place(
+    def _place(self, leader_epoch: int, now_ms: int) -> AppendPlace:
+        return AppendPlace(
             self._directory.topic_partition, self._offsets.log_end_offset, leader_epoch, now_ms
         )
 
@@ -224,7 +224,7 @@ class LogAppends:
         """Refuse what may not follow; return the old place of a batch that was sent again."""
         offsets, producers = self._offsets, self._producers.state
         if offsets.unfinished_cut is not None:
-            log_truncation.finish(self._parts)
+            log_truncation.finish_cut(self._parts)
         duplicate = producers.find_duplicate(header)
         if duplicate is None:
             producers.validate(header, offsets.log_end_offset, AppendOrigin.CLIENT)
@@ -281,7 +281,7 @@ class LogAppends:
         if self._directory.failure is not None:
             raise self._directory.failed(self._directory.failure)
         if offsets.unfinished_cut is not None:
-            log_truncation.finish(self._parts)
+            log_truncation.finish_cut(self._parts)
         first_offset, last_offset, max_timestamp, offset_of_max_timestamp, _, _, size, _ = info
         assert last_offset >= offsets.log_end_offset, (last_offset, offsets.log_end_offset)
         params: RollParams = _new_tuple(

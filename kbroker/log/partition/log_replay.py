@@ -29,7 +29,7 @@ MISSING = "missing"  # nothing is there, and nothing says that the cleaner took 
 _log = logging.getLogger(__name__)
 
 
-class Gap(NamedTuple):
+class ReplayGap(NamedTuple):
     """Offsets that cannot be read (exclusive end), the file they are in, and why."""
 
     offset: int
@@ -81,7 +81,7 @@ class LogReplay:
         self._read_to: tuple[FileRecords | None, int] = (None, 0)  # a file, and where in it
         self._doubted: int | None = None  # base offset of the segment that is checked again
 
-    def __iter__(self) -> Iterator[WholeBatch | Gap]:
+    def __iter__(self) -> Iterator[WholeBatch | ReplayGap]:
         """Batches and gaps in the order of the log. Raises KafkaError KAFKA_STORAGE_ERROR if the
         disk refuses.
         """
@@ -108,7 +108,7 @@ class LogReplay:
                 _log.exception("Unexpected error while reading %s", self._segment().records.path)
                 yield self._skip_segment(str(error))
 
-    def _read(self) -> Iterator[WholeBatch | Gap]:
+    def _read(self) -> Iterator[WholeBatch | ReplayGap]:
         """Yield the batches of one read of the log; a batch that it cut off is left to the next
         read.
         """
@@ -146,12 +146,12 @@ class LogReplay:
         segment = self._segment()
         return records is not segment.records and self._has_unread_bytes(segment)
 
-    def _gap_before(self, first_offset: int, records: FileRecords) -> Iterator[Gap]:
+    def _gap_before(self, first_offset: int, records: FileRecords) -> Iterator[ReplayGap]:
         """Yield what is missing before a batch, unless the cleaner took it: records that the
         indexes of a segment still name were cut off its file.
         """
         if self._offset >= (self._log.cleaned_end_offset or 0):
-            yield Gap(self._offset, first_offset, records.path, MISSING)
+            yield ReplayGap(self._offset, first_offset, records.path, MISSING)
             return
         for segment in self._log.segments.from_offset(self._offset):
             if segment.records is records:
@@ -159,7 +159,7 @@ class LogReplay:
             next_offset = self._log.segments.after(segment).base_offset
             begin = max(self._offset, segment.base_offset)
             if begin <= segment.last_indexed_offset < next_offset:
-                yield Gap(begin, next_offset, segment.records.path, "cut off")
+                yield ReplayGap(begin, next_offset, segment.records.path, "cut off")
 
     def _has_unread_bytes(self, segment: LogSegment) -> bool:
         """False also if it was checked: then the damage is known."""
@@ -175,7 +175,7 @@ class LogReplay:
         segments = self._log.segments
         return segments[max(segments.floor_index(header.base_offset), 0)].base_offset
 
-    def _nothing_there(self) -> Iterator[Gap]:
+    def _nothing_there(self) -> Iterator[ReplayGap]:
         """No whole batch came: the file ends before the log does, or a batch is cut off."""
         segment = self._segment()
         if segment is self._log.segments.active and not self._has_unread_bytes(segment):
@@ -183,7 +183,7 @@ class LogReplay:
         else:
             yield from self._doubt("cut off")
 
-    def _doubt(self, reason: str) -> Iterator[Gap]:
+    def _doubt(self, reason: str) -> Iterator[ReplayGap]:
         """Bytes that this process wrote, or recovered, are not batches any more: have the whole
         segment checked, as one that was only found. What even then stays unreadable is skipped.
         """
@@ -194,11 +194,11 @@ class LogReplay:
         else:
             yield self._skip_segment(reason)
 
-    def _skip_segment(self, reason: str) -> Gap:
+    def _skip_segment(self, reason: str) -> ReplayGap:
         return self._skip_to(self._segment_end(), self._segment().records.path, reason)
 
-    def _skip_to(self, next_offset: int, path: str, reason: str) -> Gap:
-        gap = Gap(self._offset, min(next_offset, self._end_offset), path, reason)
+    def _skip_to(self, next_offset: int, path: str, reason: str) -> ReplayGap:
+        gap = ReplayGap(self._offset, min(next_offset, self._end_offset), path, reason)
         self._offset = max(next_offset, self._offset + 1)
         return gap
 

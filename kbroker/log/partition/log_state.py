@@ -11,7 +11,7 @@ from functools import lru_cache
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.disk.checkpoint import Cut
+from kbroker.log.disk.checkpoint import LogCut
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import LOG_SUFFIX
 from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
@@ -50,7 +50,7 @@ class LogEnvironment:
     # (as above): it is about to begin a segment
     before_roll: Callable[[str, TopicPartition], None] = lambda _, __: None
     # (as above): it is about to be cut; as `before_gap`
-    before_cut: Callable[[str, TopicPartition, Cut], None] = lambda _, __, ___: None
+    before_cut: Callable[[str, TopicPartition, LogCut], None] = lambda _, __, ___: None
     # (small steps of work that need not be done now)
     in_turn: Callable[[Iterator[None]], None] = work_off
 

@@ -8,7 +8,7 @@ new ones.
 from __future__ import annotations
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.disk.checkpoint import Cut
+from kbroker.log.disk.checkpoint import LogCut
 from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.partition.segment_roll import start_segment_if_there_is_room
 
@@ -63,11 +63,11 @@ def truncate_fully_and_start_at(parts: LogParts, offset: int, now_ms: int = 0) -
     its files are before anything else is written. KafkaError(KAFKA_STORAGE_ERROR).
     """
     with parts.directory.refusals():
-        parts.directory.before_cut(Cut(offset, parts.offsets.log_start_offset, offset))
+        parts.directory.before_cut(LogCut(offset, parts.offsets.log_start_offset, offset))
         _empty_at(parts, offset, now_ms)
 
 
-def finish(parts: LogParts) -> None:
+def finish_cut(parts: LogParts) -> None:
     """End a truncation that came to no end. Always raises KafkaError(KAFKA_STORAGE_ERROR): what
     was looked up before is of no use any more.
     """
@@ -89,6 +89,6 @@ def _empty_at(parts: LogParts, offset: int, now_ms: int) -> None:
     parts.directory.gapless_from(offset)
     parts.files.snapshots.delete_outside(offset, offset)
     # Before there are records below the start that it had.
-    parts.directory.before_cut(Cut(offset, offset, offset))
+    parts.directory.before_cut(LogCut(offset, offset, offset))
     parts.files.activate()
     parts.offsets.cut_is_done()

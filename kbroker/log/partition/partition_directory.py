@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.disk.checkpoint import Cut, write_partition_metadata
+from kbroker.log.disk.checkpoint import LogCut, write_partition_metadata
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.model import TopicPartition
@@ -88,7 +88,7 @@ class PartitionDirectory:
         """Note durably that offsets `below` one will be missing; on any thread. StorageError."""
         self.environment.before_gap(self.path, self.topic_partition, below)
 
-    def before_cut(self, cut: Cut) -> None:
+    def before_cut(self, cut: LogCut) -> None:
         """Note durably what a cut will leave. StorageError."""
         self.environment.before_cut(self.path, self.topic_partition, cut)
 

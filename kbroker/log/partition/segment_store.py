@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.disk.checkpoint import Cut
+from kbroker.log.disk.checkpoint import LogCut
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import CLEANED_SUFFIX, SWAP_SUFFIX
 from kbroker.log.partition.deleted_segments import DeletedSegments, SegmentRenaming
@@ -183,7 +183,7 @@ class SegmentStore:
     def take_due(self, now_ms: int, delay_ms: int) -> list[str]:
         return self._doomed.take_due(now_ms, delay_ms)
 
-    def planned_cut(self, offset: int, log_start_offset: int) -> Cut:
+    def planned_cut(self, offset: int, log_start_offset: int) -> LogCut:
         """Return what `truncate_to` will leave. Its safe offset is below the log's end, because a
         loss of power may leave the segment that is cut longer than that.
         """
@@ -195,7 +195,7 @@ class SegmentStore:
                 break
             end_offset = header.next_offset
         safe_offset = max(segment.base_offset, end_offset - 1)
-        return Cut(end_offset, min(log_start_offset, end_offset), safe_offset)
+        return LogCut(end_offset, min(log_start_offset, end_offset), safe_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset`, which no first segment may come after, and all after

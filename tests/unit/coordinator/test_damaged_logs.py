@@ -20,7 +20,7 @@ from kbroker.coordinator.group.records import (
 from kbroker.errors import ErrorCode
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log import Log
-from kbroker.log.partition.log_replay import Gap, LogReplay
+from kbroker.log.partition.log_replay import LogReplay, ReplayGap
 from kbroker.log.segments.file_records import RecordsSlice
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.default_record import read_varint
@@ -191,7 +191,7 @@ def test_offsets_that_are_not_there_were_seen_by_the_cleaner_or_by_nobody(
 
     found = list(LogReplay(log))
 
-    gaps = [(each.offset, each.next_offset) for each in found if isinstance(each, Gap)]
+    gaps = [(each.offset, each.next_offset) for each in found if isinstance(each, ReplayGap)]
     assert gaps == ([(5, 7)] if (cleaned_end_offset or 0) <= 5 else [])
     assert len(found) - len(gaps) == 7
 

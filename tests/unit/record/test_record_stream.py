@@ -12,7 +12,7 @@ import pytest
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Preparation
-from kbroker.log.append.append_rules import AppendRules, Place
+from kbroker.log.append.append_rules import AppendPlace, AppendRules
 from kbroker.log.append.log_append import open_batch
 from kbroker.log.partition.time_lookup import TimedBatch
 from kbroker.log.producers.log_append_info import AppendOrigin
@@ -173,7 +173,7 @@ def test_whoever_unpacks_on_a_worker_thread_tells_of_each_piece(codec: int) -> N
     header = read_header(batch)
     plain = len(build(SEVERAL_PIECES)) - HEADER_SIZE
     rules = RULES._replace(max_message_bytes=10_000_000)
-    place = Place(TopicPartition("t", 0), 0, 0, 0)
+    place = AppendPlace(TopicPartition("t", 0), 0, 0, 0)
 
     def prepare(pace: Pace, **changes: Any) -> None:
         own = rules._replace(**changes)

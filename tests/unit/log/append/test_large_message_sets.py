@@ -13,7 +13,7 @@ import pytest
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Preparation
-from kbroker.log.append.append_rules import AppendRules, Place
+from kbroker.log.append.append_rules import AppendPlace, AppendRules
 from kbroker.log.append.log_append import OpenedBatch
 from kbroker.log.append.trusted_append import TrustedBatches
 from kbroker.log.partition.time_lookup import TimedBatch
@@ -28,7 +28,7 @@ from kbroker.record.legacy_record import any_records, first_offset, read_any_hea
 from kbroker.record.record_batch import BatchOptions, build
 from tests.fakes.logs.log_maker import NOW_MS, open_log
 
-PLACE = Place(TopicPartition("t", 0), 100, 3, NOW_MS)
+PLACE = AppendPlace(TopicPartition("t", 0), 100, 3, NOW_MS)
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}
 LITTLE_BYTES = 12 * PIECE_BYTES
 MANY = 40_000

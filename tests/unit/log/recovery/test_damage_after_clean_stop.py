@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kbroker.log.partition.log import Log
-from kbroker.log.partition.log_replay import Gap, LogReplay
+from kbroker.log.partition.log_replay import LogReplay, ReplayGap
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.log.segments.found_records import DamagedBatchError
@@ -275,7 +275,11 @@ def test_a_file_cut_between_batches_is_a_gap_although_the_cleaner_was_there(
 
     log = reopened(tmp_path, recovery_point=recovery_point, was_clean=recovery_point > 0)
     log.offsets.cleaned_to(COUNT)
-    gaps = [(found.offset, found.next_offset) for found in LogReplay(log) if isinstance(found, Gap)]
+    gaps = [
+        (found.offset, found.next_offset)
+        for found in LogReplay(log)
+        if isinstance(found, ReplayGap)
+    ]
 
     assert gaps == [(4 + batches_left, 8)]
 
@@ -289,7 +293,7 @@ def test_what_the_cleaner_took_is_no_gap(tmp_path: Path) -> None:
     log = reopened(tmp_path)
     log.offsets.cleaned_to(COUNT)
 
-    assert not any(isinstance(found, Gap) for found in LogReplay(log))
+    assert not any(isinstance(found, ReplayGap) for found in LogReplay(log))
 
 
 def test_leader_epochs_that_a_power_loss_took_are_found_although_the_last_segment_is_empty(
