@@ -18,6 +18,7 @@ from kbroker.pipeline.restoring.logs.restore_note import (
 from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory
 from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish
 from kbroker.pipeline.restoring.short_retention import doomed_topics
+from kbroker.pipeline.restoring.wanted_rows import WantedRows
 from kbroker.record.compression import NONE
 
 
@@ -46,10 +47,12 @@ class LogRestore:
         sharing = max(min(at_once, len(by_source)), 1)
         found = [
             LogTask(
-                archive=self.archive,
-                plan=by_source[log.source],
-                wanted=replace(self.wish.wanted, end_offset=log.end_offset),
-                keys=self.wish.keys,
+                rows=WantedRows(
+                    self.archive,
+                    by_source[log.source],
+                    replace(self.wish.wanted, end_offset=log.end_offset),
+                    self.wish.keys,
+                ),
                 directory=self.directory.staging(target),
                 cluster_id=cluster_id_of(self.note.job_id),
                 settings=topic.settings,
@@ -59,7 +62,7 @@ class LogRestore:
             )
             for topic, log, target in self.note.logs()
         ]
-        return sorted(found, key=lambda task: -task.plan.size_bytes)
+        return sorted(found, key=lambda task: -task.rows.plan.size_bytes)
 
     def warnings(self, now_ms: int) -> Iterator[str]:
         """Yield what a person should know of topics before a broker serves them."""

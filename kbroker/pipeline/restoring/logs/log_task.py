@@ -20,15 +20,13 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.disk.checkpoint import write_atomically
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restoring.logs.log_writing import LogWriting, WrittenDirectory, WrittenLog
 from kbroker.pipeline.restoring.logs.restore_note import BROKER_ID
 from kbroker.pipeline.restoring.pace import Pace
-from kbroker.pipeline.restoring.restore_plan import PartitionPlan
 from kbroker.pipeline.restoring.task_board import TaskBoard
 from kbroker.pipeline.restoring.task_result import TaskResult
-from kbroker.pipeline.restoring.wanted_rows import wanted_rows
+from kbroker.pipeline.restoring.wanted_rows import WantedRows
 
 _WHOLE_FILE: Final = "kbroker-restored.json"
 _NOBODY: Final = logging.NullHandler()
@@ -38,10 +36,7 @@ _NOBODY: Final = logging.NullHandler()
 class LogTask:
     """Everything that a worker has to know. `bytes_per_s` 0: unlimited."""
 
-    archive: str
-    plan: PartitionPlan
-    wanted: ArchiveSelection
-    keys: frozenset[bytes]
+    rows: WantedRows
     directory: str  # a data directory for this log alone
     cluster_id: str
     settings: Mapping[str, str]  # of the topic
@@ -104,7 +99,7 @@ def _paced(task: LogTask, board: TaskBoard, start_offset: int) -> Iterator[pa.Re
     """Yield rows; _StoppedError if it is to stop: the log must not end as if there were no more."""
     pace = Pace(task.bytes_per_s, lambda: not board.is_stopped)
     given = 0
-    for rows in wanted_rows(task.archive, task.plan, task.wanted, task.keys, start_offset):
+    for rows in task.rows.since(start_offset):
         if not pace.wait(pace.owed_s(rows.nbytes)):
             raise _StoppedError
         yield rows

@@ -30,6 +30,7 @@ from kbroker.pipeline.restoring.topics.others_records import has_records
 from kbroker.pipeline.restoring.topics.restore_checkpoint import RestoreCheckpoint
 from kbroker.pipeline.restoring.topics.topic_task import TopicTask
 from kbroker.pipeline.restoring.topics.topic_writer import check_same
+from kbroker.pipeline.restoring.wanted_rows import WantedRows
 from kbroker.record.compression import NONE
 
 _TIME_TYPE, _BY_BROKER = "message.timestamp.type", "LogAppendTime"  # the times of records stay
@@ -133,10 +134,7 @@ class TopicRestore:
         topic_ids = self._checkpoint.topics()
         return [
             TopicTask(
-                archive=self._state.path,
-                plan=plan,
-                wanted=self._wish.wanted,
-                keys=self._wish.keys,
+                rows=WantedRows(self._state.path, plan, self._wish.wanted, self._wish.keys),
                 bootstrap=self._targets.bootstrap,
                 group=_group(job_id),
                 maps=str(self._checkpoint.maps),

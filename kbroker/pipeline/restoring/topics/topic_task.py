@@ -11,24 +11,19 @@ from kbroker.client.client_error import EndingError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.transactional_producer import Position
 from kbroker.errors import KafkaError
-from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.restoring.pace import Pace
-from kbroker.pipeline.restoring.restore_plan import PartitionPlan
 from kbroker.pipeline.restoring.task_board import TaskBoard
 from kbroker.pipeline.restoring.task_result import TaskResult
 from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
 from kbroker.pipeline.restoring.topics.topic_writer import TopicWriter, WriterOptions
-from kbroker.pipeline.restoring.wanted_rows import wanted_rows
+from kbroker.pipeline.restoring.wanted_rows import WantedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTask:
     """Everything that a worker has to know. `bytes_per_s` 0: unlimited."""
 
-    archive: str
-    plan: PartitionPlan
-    wanted: ArchiveSelection
-    keys: frozenset[bytes]
+    rows: WantedRows
     bootstrap: str
     group: str
     maps: str
@@ -43,7 +38,7 @@ class TopicTask:
 def restore_partition(task: TopicTask) -> TaskResult:
     """Write what is missing. Trouble becomes a result: Spark would retry it, in Java's words."""
     board = TaskBoard(task.board)
-    target = task.plan.target
+    target = task.rows.plan.target
     options = WriterOptions(
         group=task.group,
         transactional_id=f"{task.group}-{target}",
@@ -59,9 +54,7 @@ def restore_partition(task: TopicTask) -> TaskResult:
             return TaskResult()
         with closing(ClusterLinks(task.bootstrap)) as links:
             writer = TopicWriter(links, target, OffsetMap(task.maps, target), options)
-            is_complete = writer.write(
-                partial(wanted_rows, task.archive, task.plan, task.wanted, task.keys)
-            )
+            is_complete = writer.write(task.rows.since)
         return TaskResult(rows=writer.rows, is_complete=is_complete)
     except EndingError as error:
         return TaskResult(refusal=error.sentence, code=error.code, trouble=error.trouble)
