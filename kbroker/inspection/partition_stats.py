@@ -14,6 +14,11 @@ from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import CODEC_NAMES
 from kbroker.record.record_batch import BatchHeader
 
+_SUMS = (
+    "partitions", "segments", "size_bytes", "batches", "records", "missing_offsets",
+    "unreadable_bytes", "codec_bytes", "format_batches",
+)  # fmt: skip
+
 
 @dataclass(slots=True)
 class LogStats:
@@ -68,16 +73,9 @@ class LogStats:
 
     def merge(self, other: LogStats) -> None:
         """Add another partition of the topic; offsets mean nothing then."""
-        self.partitions += other.partitions
-        self.segments += other.segments
-        self.size_bytes += other.size_bytes
-        self.batches += other.batches
-        self.records += other.records
-        self.missing_offsets += other.missing_offsets
-        self.unreadable_bytes += other.unreadable_bytes
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.biggest_batch_bytes = max(self.biggest_batch_bytes, other.biggest_batch_bytes)
-        self.codec_bytes += other.codec_bytes
-        self.format_batches += other.format_batches
         self.first_offset = self.last_offset = -1
         self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
         known = [t for t in (self.first_timestamp, other.first_timestamp) if t >= 0]

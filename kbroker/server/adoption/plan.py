@@ -7,7 +7,7 @@ Law: no record may go because of a guess. Settings of topics are in ZooKeeper, n
 and the defaults of the broker that wrote it are in its server.properties: a topic whose retention
 is not known keeps its records for good, and nothing is compacted that is not known to be. Leader
 epochs go on above the highest that is known, so that none is ever used twice. What cannot be taken
-over is left where it is.
+over stays in its place.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class _Chain:
         places = np.repeat(at, hoped) + step * np.repeat(size, hoped)
         same = self._tells_length(places, at, body - at, hoped)
         # In each batch the run of records that tell the same size; what comes after it has a place
-        # that is right too, since the one before said where.
+        # that is right too, since the one before gave it.
         wrong = np.where(same, total, np.arange(total))
         first_wrong = np.minimum.reduceat(wrong, base)
         good = np.minimum(first_wrong - base, hoped)

@@ -7,6 +7,7 @@ length allocates nothing: a batch is read when the file holds it and it has at m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -41,8 +42,7 @@ def pieces(file_system: FileSystem, task: SegmentTask) -> Iterator[Piece]:
 
     Raises StorageError.
     """
-    file = file_system.open(task.path, read_only=True)
-    try:
+    with closing(file_system.open(task.path, read_only=True)) as file:
         file_size = file.size()
         position, need = task.start_position, HEADER_SIZE
         while position < task.end_position:
@@ -60,8 +60,6 @@ def pieces(file_system: FileSystem, task: SegmentTask) -> Iterator[Piece]:
                 piece = piece._replace(follower_offset=_base_offset(piece))
             if at:
                 yield piece
-    finally:
-        file.close()
 
 
 def _piece(buffer: bytes, position: int, stop: int) -> Piece:

@@ -39,7 +39,7 @@ def read_unsigned(data: Uint8s, at: Int64s, max_bytes: int = INT_BYTES) -> tuple
     if not len(longer):
         return values, after
     if len(longer) == len(at):
-        longer = None  # no picking where all go on, as lengths of like values do
+        longer = None  # no picking if all go on, as lengths of like values do
         values &= _BITS
     else:
         values[longer] &= _BITS

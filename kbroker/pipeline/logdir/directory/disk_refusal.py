@@ -4,22 +4,18 @@ file.
 
 from __future__ import annotations
 
-from errno import EACCES, EIO, ENOENT, EPERM
+from errno import EIO, ENOENT
 
-from kbroker.inspection.disk_advice import WHO_MAY_READ
+from kbroker.inspection.disk_advice import advice_on
 from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.errors import PipelineError
 
-_ADVICE = {
-    EIO: "the disk is failing: save what can still be read, or read another replica",
-    EACCES: WHO_MAY_READ,
-    EPERM: WHO_MAY_READ,
-}
+_FAILING = "the disk is failing: save what can still be read, or read another replica"
 
 
 def refused_by_disk(error: StorageError) -> PipelineError:
     """Return the error that ends the query."""
-    advice = _ADVICE.get(error.errno)
+    advice = advice_on(error, _FAILING if error.errno == EIO else "")
     return PipelineError(f"cannot {error}" + (f"; {advice}" if advice else ""))
 
 

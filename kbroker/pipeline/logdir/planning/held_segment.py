@@ -13,34 +13,26 @@ from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
 
 
-class _HeldFile:
-    """An open file for one reader after the other, which its holder closes."""
+class HeldSegment:
+    """An open segment for one reader after the other: it stands in for the file system of those
+    that only open the segment, and for the file that they get.
+    """
 
     def __init__(self, file: File) -> None:
-        self._file = file
         self.path = file.path
         self.pread = file.pread
         self.size = file.size
+        self.release = file.close
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HeldSegment:
+        """Return the segment itself for another reader."""
+        assert path == self.path, path
+        assert read_only, path
+        assert not create, path
+        return self
 
     def close(self) -> None:
         """Leave the file open for the next reader."""
-
-
-class HeldSegment:
-    """Stands in for the file system of readers that only open the segment."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> _HeldFile:
-        """Return the held file for another reader."""
-        assert path == self._file.path, path
-        assert read_only, path
-        assert not create, path
-        return _HeldFile(self._file)
-
-    def release(self) -> None:
-        self._file.close()
 
 
 def held_segment(file_system: FileSystem, planned: PlannedTask) -> HeldSegment | None:

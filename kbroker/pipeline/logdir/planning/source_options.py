@@ -24,7 +24,7 @@ onDamage             fail, or skip: broken batches are left out, and reported in
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
 maxPartitionBytes    of log for one task, at most (134217728)
 minPartitions        so many tasks, if there is enough to read (two for each processor)
-pushFilters          true: filters by topic, partition, offset and time spare reading, where pyspark
+pushFilters          true: filters by topic, partition, offset and time spare reading, if pyspark
                      is 4.1 or later and spark.sql.python.filterPushdown.enabled is set. Not the
                      default, because Spark 4.1 to 4.3 (SPARK-58551 mends it for 5.0) keeps one plan
                      for all that is made of one load(), that of the filter it saw last: a union of
