@@ -62,8 +62,30 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
             return (yield)
     finally:
         gc.freeze()
+        gc.unfreeze = _note_and_thaw
         gc.set_threshold(*COLLECTIONS)
         gc.enable()
+
+
+_thaw = gc.unfreeze
+_thawed: list[bool] = []
+
+
+def _note_and_thaw() -> None:
+    _thawed.append(True)
+    _thaw()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Look for garbage as before the test: a broker that was started in this process looks often,
+    and what thaws its own frozen state thaws all that was collected, at which each full collection
+    then looks for as long as a test takes.
+    """
+    if _thawed:
+        _thawed.clear()
+        gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.faults import cluster_simulation, replication_simulation, transaction_simulation
 
-STEPS = 20
+STEPS = 12
 HUNTS = (
     (cluster_simulation.hunt, range(1, 9)),
     (replication_simulation.hunt, range(1, 4)),
