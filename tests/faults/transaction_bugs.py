@@ -314,7 +314,8 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     stable_offset_of_the_high_watermark: (2, 6),
     aborted_transactions_cut_off: (101, 30),
     aborted_transactions_not_loaded: (5, 30),
-    open_transactions_not_loaded: (58, 30),
+    open_transactions_not_loaded: (10, 10),
+    decided_before_it_is_stored: (14, 10),
 }
 PLANTED: tuple[Mistake, ...] = (
     epoch_not_raised_for_the_next_producer,
