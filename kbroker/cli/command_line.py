@@ -50,7 +50,7 @@ _COMMANDS = {
         "kbroker.cli.log.commands", "log", "Look into data directories: dump, verify, stats."
     ),
     "pipeline": LazyCommand(
-        "kbroker.cli.pipeline.group",
+        "kbroker.cli.pipeline.commands",
         "pipeline",
         "Archive, restore, mirror, watch and audit topics; show lag.",
     ),

@@ -37,6 +37,11 @@ class Bootstrap(str):
         return found
 
 
+def as_bootstrap(bootstrap: str) -> Bootstrap:
+    """An address with the settings that it came with."""
+    return bootstrap if isinstance(bootstrap, Bootstrap) else Bootstrap(bootstrap)
+
+
 def settings_of(bootstrap: str) -> ConnectionSettings:
     return bootstrap.settings if isinstance(bootstrap, Bootstrap) else UNSECURED
 

@@ -37,6 +37,18 @@ def cluster_errors() -> Iterator[None]:
         raise PipelineError(error.sentence, code, error.trouble) from error
 
 
+@contextmanager
+def job_errors(bootstrap: str) -> Iterator[None]:
+    """Turn what ends a job's links, and what a broker refuses, into the PipelineError that ends the
+    job.
+    """
+    try:
+        with link_errors(bootstrap):
+            yield
+    except ClientError as error:
+        raise PipelineError(error.sentence, error.code, error.trouble) from error
+
+
 def finish(sender: RecordSender, what: str) -> None:
     """Wait until all that was put is written. PipelineError if it is refused."""
     sender.complete(time.time_ns() // 1_000_000)

@@ -8,11 +8,18 @@ from kbroker.client.client_error import EndingError
 from kbroker.client.exit_code import ExitCode
 from kbroker.near_names import did_you_mean
 
-__all__ = ["ExitCode", "PipelineError", "no_such_topics", "with_hints"]
+__all__ = ["ExitCode", "PipelineError", "WishError", "no_such_topics", "with_hints"]
 
 
 class PipelineError(EndingError):
     """The job cannot go on; the message says what happened, with which value, and what to do."""
+
+
+class WishError(PipelineError):
+    """What was asked of a job does not go together, or is not enough; names options."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, ExitCode.USAGE)
 
 
 def no_such_topics(

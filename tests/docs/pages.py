@@ -41,6 +41,11 @@ def blocks(language: str, text: str) -> list[str]:
     return list(dict.fromkeys(code for kind, code in _FENCE.findall(text) if kind == language))
 
 
+def printed(code: str) -> list[str]:
+    """List the outputs that comments after printing lines promise."""
+    return re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+
+
 def shown_commands(text: str) -> list[Shown]:
     """List the commands in console blocks, in order; those on two pages appear twice."""
     shown = [code for kind, code in _FENCE.findall(text) if kind == "console"]

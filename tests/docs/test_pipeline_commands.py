@@ -10,15 +10,10 @@ import pytest
 
 from compat_tests.running.apache_kafka import free_port
 from compat_tests.spark.quick_java import quick_java
-from tests.docs.pages import blocks, shown_commands, text_of
+from tests.docs.pages import blocks, printed, shown_commands, text_of
 from tests.docs.terminals import DEFAULT_ADDRESS, Terminals, run
 
 PIPELINE = text_of("pipeline")
-
-
-def printed(code: str) -> list[str]:
-    """List the outputs that comments after printing lines promise."""
-    return re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
 
 
 def standalone_settings(quick: dict[str, str]) -> dict[str, str]:
@@ -40,7 +35,7 @@ def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
         toml.replace(DEFAULT_ADDRESS, terminals.address)
     )
     (connector,) = [code for code in blocks("python", text_of("start")) if "spark.jars" in code]
-    log_source, tables = blocks("python", PIPELINE)
+    log_source, _, tables = blocks("python", PIPELINE)
     (terminals.directory / "sales.py").write_text(
         log_source.replace(DEFAULT_ADDRESS, terminals.address)
     )

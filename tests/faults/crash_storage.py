@@ -19,9 +19,9 @@ from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.running.virtual_time import VirtualTime

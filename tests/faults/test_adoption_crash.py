@@ -9,9 +9,9 @@ from random import Random
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.server.adoption.adopt_option import AdoptOption
 from kbroker.server.adoption.gate import AdoptionGate
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.disks.recording_file_system import RecordingFileSystem
 from tests.fakes.running.virtual_time import VirtualTime

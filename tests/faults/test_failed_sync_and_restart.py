@@ -18,8 +18,8 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.manager.log_manager import LogManager
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.disks.recording_file_system import RecordingFileSystem
 from tests.fakes.logs.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values

@@ -17,8 +17,8 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.disks.failing_file_system import FailingFileSystem
 from tests.fakes.disks.memory_file_system import MemoryFileSystem

@@ -59,16 +59,13 @@ _IMPORTED = (
     "kbroker.cli.kafka_tools.get_offsets",
     "kbroker.cli.kafka_tools.storage",
     "kbroker.cli.kafka_tools.topics",
-    "kbroker.cli.pipeline.mirror_run",
-    "kbroker.cli.pipeline.restore_tasks",
     "kbroker.cli.pipeline.rules_plan",
-    "kbroker.pipeline.archiving.archive_run",
-    "kbroker.pipeline.auditing.audit_job",
-    "kbroker.pipeline.auditing.audit_plan",
-    "kbroker.pipeline.auditing.audit_report",
-    "kbroker.pipeline.consumer_lag.cluster_look",
-    "kbroker.pipeline.consumer_lag.lag_figures",
-    "kbroker.pipeline.rule_jobs.rules_job",
+    "kbroker.pipeline.jobs.archive",
+    "kbroker.pipeline.jobs.audit",
+    "kbroker.pipeline.jobs.lag",
+    "kbroker.pipeline.jobs.mirror",
+    "kbroker.pipeline.jobs.restore",
+    "kbroker.pipeline.jobs.rules",
     "kbroker.server.metadata_tree.tree_move",
     "kbroker.zk.tree_copy",
 )  # fmt: skip
@@ -331,9 +328,9 @@ def _reach_an_ensemble_of_files() -> None:
     other servers of a ZooKeeper are given less time than people need.
     """
     from kbroker.log.disk.file_system import RealFileSystem
-    from kbroker.server.metadata_tree.tree_files import TreeDirectory
     from kbroker.server.system_clock import SystemClock
     from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+    from kbroker.zk.embedded.tree_directory import TreeDirectory
     from kbroker.zk.ensemble import kazoo_tree
 
     open_kazoo_tree = kazoo_tree.open_kazoo_tree

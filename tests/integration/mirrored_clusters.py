@@ -12,17 +12,19 @@ from typing import Any, Literal, NamedTuple
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
-from kbroker.cli.pipeline.mirror_run import MirrorRun
-from kbroker.cli.topic.changes import made_topics
+from kbroker.cli.pipeline.mirror import mirror_display, print_report
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller
 from kbroker.client.consumer_groups import OF_JOBS, commit_offsets, committed_entries
 from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.topic_changes import made_topics
 from kbroker.client.transactional_producer import Position, TransactionalProducer, WriterIdentity
 from kbroker.model import TopicPartition as Place
+from kbroker.pipeline.mirroring.mirror_run import MirrorRun
 from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.spark_job.session import OWN_SESSION
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.bulk_records import whole_body_of
@@ -56,7 +58,15 @@ def mirror(
     """Run one and return its exit code; the topic is a pattern."""
     wished = MirrorWish(pattern=topic, **wish)
     run = MirrorRun(Bootstrap(source), Bootstrap(target), wished, -1, every_s)
-    return run.run(str(checkpoint), None, metrics, "json")
+    return shown(run, checkpoint, metrics)
+
+
+def shown(run: MirrorRun, checkpoint: Path, metrics: Path | None = None) -> int:
+    """Run one as the command does, and return its exit code."""
+    display = mirror_display(str(metrics) if metrics else None)
+    report = run.run(str(checkpoint), OWN_SESSION, display)
+    print_report(report, "json")
+    return display.exit_code(report)
 
 
 def numbered(start: int, end: int) -> list[Record]:
@@ -67,8 +77,9 @@ def numbered(start: int, end: int) -> list[Record]:
 def make(bootstrap: str, name: str, partitions: int = 1, **settings: str) -> None:
     """Create a topic; dots of settings are underscores."""
     named = {key.replace("_", "."): value for key, value in settings.items()}
+    said: list[str] = []
     with closing(ClusterLinks(bootstrap)) as links:
-        assert made_topics(links, [name], named, partitions=partitions) == []
+        assert made_topics(links, [name], named, said.append, partitions=partitions) == [], said
         links.ready_topic(name)
 
 

@@ -6,8 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,7 @@ from kafka.structs import TopicPartition as Partition
 from compat_tests.conftest import BrokerProcess
 from compat_tests.running.waiting import until
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
-from kbroker.cli.pipeline import mirror_run
-from kbroker.cli.topic.changes import grown
+from kbroker.cli.pipeline.mirror import progress_text
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_configs import (
@@ -32,17 +31,20 @@ from kbroker.client.cluster_configs import (
 )
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import delete_group
+from kbroker.client.topic_changes import grown
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirroring import mirror_job
+from kbroker.pipeline.mirroring import mirror_job, mirror_run
 from kbroker.pipeline.mirroring.group_moves import own_group
 from kbroker.pipeline.mirroring.mirror_job import MirrorJob
 from kbroker.pipeline.mirroring.mirror_task import MirrorTask
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.pipeline.restoring.topics import moved_groups
+from kbroker.pipeline.spark_job.batch import JobProgress
+from kbroker.pipeline.spark_job.job_events import JobEvents
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
@@ -63,6 +65,7 @@ from tests.integration.mirrored_clusters import (
     place,
     records_of,
     set_place,
+    shown,
     trim,
     write,
     write_transaction,
@@ -279,7 +282,7 @@ def test_topics_partitions_and_settings_are_followed(
 
     change(source, topic, ("retention.ms", None), ("max.message.bytes", "2000000"))
     with closing(ClusterLinks(source)) as links:
-        assert grown(links, topic, 3) == []
+        assert grown(links, topic, 3, [].append) == []
     make(source, f"{topic}2", 2)
     write(source, topic, numbered(0, 3), partition=2)
     write(source, f"{topic}2", numbered(3, 6), partition=1)
@@ -472,30 +475,28 @@ def test_a_mirror_that_waits_says_for_whom_and_knows_no_lag(
     tasks = MirrorJob.tasks
     told: list[str] = []
 
-    class Line:
-        def __init__(self, text: Callable[[], str]) -> None:
-            self.text = text
-            shown.append(self)
-
-        def end(self) -> None: ...
+    @contextmanager
+    def polled(_: JobEvents, look: Callable[[], JobProgress]) -> Iterator[None]:
+        looks.append(look)
+        yield
 
     def failing(job: MirrorJob) -> list[MirrorTask]:
-        told.append(shown[0].text())
+        told.append(progress_text(looks[0]()))
         if len(told) == 2:
             raise ConnectionRefusedError("the target is away")
         if len(told) == 4:
             run.stop()
         return tasks(job)
 
-    shown: list[Line] = []
+    looks: list[Callable[[], JobProgress]] = []
     monkeypatch.setattr(MirrorJob, "tasks", failing)
-    monkeypatch.setattr(mirror_run, "WatchedLine", Line)
+    monkeypatch.setattr(mirror_run, "polled_progress", polled)
     make(source, topic)
     write(source, topic, numbered(0, 5))
     wish = MirrorWish(pattern=topic)
     run = mirror_run.MirrorRun(Bootstrap(source), Bootstrap(target), wish, -1, 0.0)
 
-    assert run.run(str(tmp_path / "c"), None, None, "json") == 0
+    assert shown(run, tmp_path / "c") == 0
 
     assert told[0].endswith(" rows/s")
     assert told[1].endswith("lag 0, 0.0 s")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kbroker.cli.pipeline import mirror_run
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import ClusterLinks
@@ -21,7 +20,13 @@ from kbroker.client.transactional_producer import TransactionalProducer, WriterI
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirroring import copy_writing, group_moves, mirror_job, offsets_topic
+from kbroker.pipeline.mirroring import (
+    copy_writing,
+    group_moves,
+    mirror_job,
+    mirror_run,
+    offsets_topic,
+)
 from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.pipeline.mirroring.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
@@ -42,6 +47,7 @@ from tests.integration.mirrored_clusters import (
     place,
     records_of,
     set_place,
+    shown,
     trim,
     write,
 )
@@ -315,7 +321,7 @@ def test_a_mirror_waits_where_the_target_cannot_make_a_topic_for_now(
     wish = MirrorWish(pattern=f"{topic}.*")
     run = mirror_run.MirrorRun(Bootstrap(source), Bootstrap(target), wish, 2, 0.0)
 
-    assert run.run(str(tmp_path / "c"), None, None, "json") == 0
+    assert shown(run, tmp_path / "c") == 0
 
     assert contents(target, new) == contents(source, new)
 
@@ -343,6 +349,6 @@ def test_a_topic_that_goes_from_the_target_as_a_round_begins_is_made_in_the_next
         Bootstrap(source), Bootstrap(target), MirrorWish(pattern=topic), -1, 0.0
     )
 
-    assert run.run(str(tmp_path / "c"), None, None, "json") == 0
+    assert shown(run, tmp_path / "c") == 0
 
     assert contents(target, topic) == contents(source, topic)

@@ -18,8 +18,9 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
-from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending, NoEvents
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.job_events import JobEvents
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
 from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
@@ -62,7 +63,7 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         broker.stop()
 
 
-class Told(NoEvents):
+class Told(JobEvents):
     """Remembers what a person is told."""
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ def transactional_ids(
 
 def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the settings that begin like this: of topics if one is named, else of brokers."""
-    from kbroker.cli.arguments.setting_changes import broker_settings, topic_settings
+    from kbroker.client.setting_changes import broker_settings, topic_settings
 
     names = topic_settings() if ctx.params.get("topics") else broker_settings()
     return sorted(name for name in names if name.startswith(incomplete))

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
-from kbroker.cli.shown.output import counted, named, say
+from kbroker.cli.shown.output import say
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.near_names import did_you_mean
-
-
-def shown(name: str) -> str:
-    """Return a name for a sentence, in quotes if it would not be seen."""
-    return name if name and name == name.strip() and name.isprintable() else repr(name)
+from kbroker.wording import counted, named, shown
 
 
 def no_such(kind: str, name: str, known: Iterable[str], command: str | None = None) -> str:

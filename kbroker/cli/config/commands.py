@@ -9,12 +9,13 @@ import click
 from kbroker.cli.arguments.completion import setting_names, topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
 from kbroker.cli.arguments.refusals import no_such, no_such_broker, refuse
-from kbroker.cli.arguments.setting_changes import changed, key_values
+from kbroker.cli.arguments.setting_changes import key_values
 from kbroker.cli.config.files import check, show
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import options, output_option, print_rows, say
 from kbroker.client.cluster_configs import DEFAULT_ORIGIN, Resource, Setting, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.setting_changes import SettingChanges, changed
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
@@ -140,15 +141,8 @@ def alter(
     wanted = [key_values(option, texts) for option, texts in given]
     with cluster_links(bootstrap) as links:
         _check_there(links, resources)
-        failures = changed(
-            links,
-            resources,
-            sets=wanted[0],
-            deletes=deletes,
-            appends=wanted[1],
-            subtracts=wanted[2],
-            only_checks=dry_run,
-        )
+        changes = SettingChanges(wanted[0], deletes, *wanted[1:])
+        failures = changed(links, resources, changes, say, only_checks=dry_run)
     if dry_run:
         say("nothing was changed: leave out --dry-run to do it")
     refuse(failures)

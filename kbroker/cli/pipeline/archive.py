@@ -10,23 +10,27 @@ explains or that cannot be read; 2 usage; 3 cannot connect.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
+from kbroker.cli.pipeline.job_display import StreamDisplay
+from kbroker.cli.pipeline.job_plan import print_plan
 from kbroker.cli.pipeline.parameters import directory
-from kbroker.cli.pipeline.stream_command import run_stream_job
-from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
+from kbroker.cli.pipeline.stream_options import source_options
 from kbroker.cli.shown.output import counted, say
 from kbroker.pipeline.archiving.manifests.manifest import UNEXPLAINED, UNREADABLE
 
+if TYPE_CHECKING:
+    from kbroker.pipeline.jobs.stream import Stream
+    from kbroker.pipeline.spark_job.session import SessionSettings
+
 
 class ArchiveCommand(click.Command):
-    """The job itself, and commands of upkeep by their names: `archive merge` needs no checkpoint,
-    so it is a command of its own after the job's name.
+    """The job itself, and commands of upkeep by their names. `archive merge` needs no checkpoint,
+    so it is a command of its own behind the job's name.
     """
 
     def make_context(
@@ -36,18 +40,17 @@ class ArchiveCommand(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """The context of the command that the first argument names, or of the job."""
+        """Make the context of the command that the first argument names, or of the job."""
         upkeep = UPKEEP.get(args[0]) if args else None
         if upkeep is None:
             return super().make_context(info_name, args, parent, **extra)
         return upkeep.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command whose context it is."""
         return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands of upkeep."""
+        """Show the commands of upkeep."""
         with formatter.section("Upkeep"):
             formatter.write_dl(
                 [
@@ -79,45 +82,44 @@ class ArchiveCommand(click.Command):
     "name of a file with DDL or a Spark schema. May be repeated, with TOPIC= for one topic.",
 )
 @click.option("--merge", is_flag=True, help="Merge small files of past hours afterwards.")
-@stream_job_options
+@source_options
 def archive(
-    options: StreamOptions,
+    stream: Stream,
+    spark: SessionSettings,
     target: str,
     allow_loss: bool,
     strict: bool,
     json_schemas: tuple[str, ...],
     merge: bool,
+    metrics: str | None,
+    dry_run: bool,
+    output: str,
 ) -> int:
     """Keep topics as Parquet files, every record exactly once.
 
     A run that was killed goes on where it was. Files of an hour are below DIR/data/TOPIC/DATE/HOUR,
     by the records' own times in UTC; DIR/manifests says what belongs to the archive.
     """
-    from kbroker.pipeline.archiving.archive_run import archive_run  # Arrow: 0.3 s, and the extra
+    from kbroker.pipeline.jobs.archive import archive as run_archive  # Arrow: 0.3 s, and the extra
 
-    path = os.path.abspath(target)
-    run = archive_run(
-        options.source,
-        path,
-        allows_loss=allow_loss,
-        schema_texts=dict(_schema_text(text) for text in json_schemas),
+    display = StreamDisplay(metrics, output, print_plan if dry_run else None)
+    report = run_archive(
+        stream,
+        to=target,
+        allow_loss=allow_loss,
+        json_schemas=dict(_schema_text(text) for text in json_schemas),
+        spark=spark,
+        events=display,
     )
-    for note in run.source.check():
-        say(note)
-    try:
-        options = replace(options, source=run.source)
-        code = run_stream_job(options, "archive", path, run.job.work, run.source.check_checkpoint)
-        if not options.is_dry_run:
-            for note in run.job.keep_groups():
-                say(note)
-    finally:
-        run.job.close()
-    if options.is_dry_run:
-        return code
-    _say_result(run.job)
+    parts = [counted(report.files, "file")]
+    parts += [f"{count:,} offsets without record: {why}" for why, count in report.missing.items()]
+    if report.rejected:
+        parts.append(f"{report.rejected:,} values that did not parse")
+    say("; ".join(parts))
+    code = display.exit_code(report)
     if merge and code == 0:  # who stopped the run does not wait for more
-        merge_archive(path)
-    unsaid = run.job.missing[UNEXPLAINED] + run.job.missing[UNREADABLE]
+        merge_archive(os.path.abspath(target))
+    unsaid = any(report.missing.get(reason) for reason in (UNEXPLAINED, UNREADABLE))
     return 1 if code == 0 and strict and unsaid else code
 
 
@@ -129,11 +131,3 @@ def _schema_text(text: str) -> tuple[str | None, str]:
     if os.path.isfile(schema):  # as a Path a long schema would be an error
         schema = Path(schema).read_text(encoding="utf-8")
     return topic.strip() or None, schema.strip()
-
-
-def _say_result(job: Any) -> None:
-    parts = [counted(job.files, "file")]
-    parts += [f"{count:,} offsets without record: {why}" for why, count in job.missing.items()]
-    if job.rejected:
-        parts.append(f"{job.rejected:,} values that did not parse")
-    say("; ".join(parts))

@@ -1,41 +1,37 @@
 """`kbroker pipeline audit`: directories, archive and cluster checked against each other.
 
-Up to 1 GiB is checked in this process, without Java: Spark would take longer to start. More, or a
-`--master` that was given, goes over Spark, and so does reading a cluster with `--deep`.
+Up to 1 GiB is checked in this process, without Java: Spark would take longer to start. More goes
+over Spark, and so does all with a `--master`, and reading a cluster with `--deep`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
-from kbroker.cli.arguments.connection import ExitCode, security_options
+from kbroker.cli.arguments.connection import ExitCode
 from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.arguments.log_paths import named
-from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.job_display import Sayings
 from kbroker.cli.pipeline.parameters import names
-from kbroker.cli.pipeline.session_options import SessionOptions, session_options
+from kbroker.cli.pipeline.session_options import job_options
 from kbroker.cli.pipeline.written_paths import prepare_directory, prepare_file
-from kbroker.cli.shown.output import counted, filled, output_option, print_rows, say
+from kbroker.cli.shown.output import counted, filled, print_rows, say
 from kbroker.cli.shown.progress import CountedProgress
 from kbroker.inspection.finding import Severity
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.auditing.audit_job import Means
     from kbroker.pipeline.auditing.audit_plan import AuditPlan
-    from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest
+    from kbroker.pipeline.auditing.audit_report import AuditReport
+    from kbroker.pipeline.spark_job.session import SessionSettings
 
-IN_PROCESS_BYTES = 1024 * 1024 * 1024
 _PAGE_SUFFIXES = (".html", ".htm")
 
 
@@ -76,107 +72,64 @@ def _page_file(text: str) -> Path:
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
 @click.option("--quiet", is_flag=True, help="Show errors and warnings, no notes.")
 @click.option("--dry-run", is_flag=True, help="Print what would be checked, and stop.")
-@security_options
-@output_option
-@config_option
-@session_options
+@job_options
 @click.pass_context
-def audit(
-    ctx: click.Context,
-    session: SessionOptions,
-    data: tuple[str, ...],
-    archive: str | None,
-    bootstrap: str | None,
-    topics: tuple[str, ...],
-    deep: bool,
-    window: str,
-    report: Path | None,
-    findings: str | None,
-    strict: bool,
-    quiet: bool,
-    dry_run: bool,
-    output: str,
-) -> None:
+def audit(ctx: click.Context, /, spark: SessionSettings, **given: Any) -> None:
     """Check data directories, an archive and a cluster, each by itself and against each other.
 
     Any of the three may be left out. Nothing is written but the report. Exit code 0: nothing is
     wrong; 1: data is at risk (severity error); 2: usage; 3: the cluster cannot be reached.
     """
-    from kbroker.pipeline.auditing.audit_job import run_plan
-    from kbroker.pipeline.auditing.audit_plan import plan_audit
-    from kbroker.pipeline.auditing.audit_report import AuditRequest
-    from kbroker.pipeline.auditing.window_counts import WINDOWS
+    from kbroker.pipeline.jobs.audit import audit as run_audit
 
-    bootstrap = wished_bootstrap(ctx, has_other_source=bool(data or archive))
-    if not (data or archive or bootstrap):
-        raise click.UsageError("give --data DIR, --archive DIR or --bootstrap HOST:PORT")
-    request = AuditRequest(
-        directories=_different(data),
-        archive=archive.rstrip("/") if archive else None,
-        bootstrap=bootstrap,
-        topics=topics,
-        is_deep=deep,
-        window_ms=WINDOWS[window],
-        now_ms=time.time_ns() // 1_000_000,
-    )
-    plan = plan_audit(request)
-    is_chosen = ctx.get_parameter_source("master") not in (ParameterSource.DEFAULT, None)
-    over_spark = is_chosen or plan.size_bytes > IN_PROCESS_BYTES or bool(deep and bootstrap)
-    if dry_run:
-        _print_plan(plan, session.master if over_spark else None, output)
-        return
-    if report is not None:
-        prepare_file(report, "--report")
-    if findings is not None:
-        prepare_directory(Path(findings), "--findings")
-    begun_s = time.monotonic()
-    with _means(request, session if over_spark else None) as means:
-        result = run_plan(plan, means)
-    _print(result, output, quiet=quiet, has_page=report is not None)
-    _write(result, report, findings)  # a disk that refuses does not hide what was found
-    _summary(result, time.monotonic() - begun_s)
-    _leave(result, strict=strict)
+    has_other_source = bool(given["data"] or given["archive"])
+    display = _AuditDisplay(spark.master, given)
+    try:
+        result = run_audit(
+            data=[named(path) for path in given["data"]],
+            bootstrap=wished_bootstrap(ctx, has_other_source=has_other_source),
+            spark=spark,
+            events=display,
+            **{name: given[name] for name in ("archive", "topics", "deep", "window")},
+        )
+    finally:
+        display.end()
+    report = given["report"]
+    _print(result, given["output"], quiet=given["quiet"], has_page=report is not None)
+    _write(result, report, given["findings"])  # a full disk does not hide what was found
+    _summary(result, time.monotonic() - display.begun_s)
+    limit = Severity.WARNING if given["strict"] else Severity.ERROR
+    if any(each.finding.severity >= limit for each in result.findings):
+        sys.stdout.flush()
+        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)
 
 
-def _different(paths: Iterable[str]) -> tuple[str, ...]:
-    """Each directory once, however often and by which paths it was named."""
-    found = {os.path.realpath(path): named(path).rstrip("/") or "/" for path in reversed([*paths])}
-    return tuple(reversed(found.values()))
+class _AuditDisplay(Sayings):
+    """Counts the tasks of this process on a terminal; a dry run ends when its plan is shown."""
 
+    def __init__(self, master: str, given: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._master, self._given = master, given
+        self._progress = CountedProgress("auditing")
+        self.begun_s = time.monotonic()
 
-@contextmanager
-def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Means]:
-    from kbroker.pipeline.auditing.audit_job import Means
-    from kbroker.pipeline.spark_job.spread import InProcess, OverSpark
+    def planned(self, plan: AuditPlan, *, over_spark: bool) -> None:
+        """See that what is asked for can be written, before any work."""
+        given = self._given
+        if given["dry_run"]:
+            _print_plan(plan, self._master if over_spark else None, given["output"])
+            raise click.exceptions.Exit(ExitCode.FINE)
+        if given["report"] is not None:
+            prepare_file(given["report"], "--report")
+        if given["findings"] is not None:
+            prepare_directory(Path(given["findings"]), "--findings")
+        self.begun_s = time.monotonic()
 
-    if session is None:
-        progress = CountedProgress("auditing")
-        try:
-            yield Means(spread=InProcess(progress.show))
-        finally:
-            progress.end()
-        return
-    from kbroker.pipeline.spark_job.session import running_session
+    def tasks_done(self, done: int, of: int) -> None:
+        self._progress.show(done, of)
 
-    counts_cluster = bool(request.is_deep and request.bootstrap)
-    say(f"auditing with Spark, master {session.master}")
-    with running_session(session.settings("kbroker audit", counts_cluster)) as spark:
-        source = _source(request) if counts_cluster else None
-        yield Means(spread=OverSpark(spark), spark=spark, source=source)
-
-
-def _source(request: AuditRequest) -> Any:
-    from kbroker.client.bootstrap import settings_of
-    from kbroker.pipeline.sources.connector_security import connector_security
-    from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
-
-    return KafkaSource(
-        bootstrap=str(request.bootstrap),
-        options=connector_security(settings_of(request.bootstrap or "")),
-        topics=request.topics,
-        isolation_level=READ_UNCOMMITTED,
-        fails_on_data_loss=False,
-    )
+    def end(self) -> None:
+        self._progress.end()
 
 
 def _print_plan(plan: AuditPlan, master: str | None, output: str) -> None:
@@ -257,10 +210,3 @@ def _summary(result: AuditReport, elapsed_s: float) -> None:
         f"{counted(counts[Severity.ERROR], 'error')}, "
         f"{counted(counts[Severity.WARNING], 'warning')}, {counted(counts[Severity.INFO], 'note')}"
     )
-
-
-def _leave(result: AuditReport, *, strict: bool) -> None:
-    limit = Severity.WARNING if strict else Severity.ERROR
-    if any(each.finding.severity >= limit for each in result.findings):
-        sys.stdout.flush()
-        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)

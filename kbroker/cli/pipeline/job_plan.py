@@ -7,7 +7,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.cli.shown.output import counted, print_rows
 from kbroker.pipeline.spark_job.checkpoint import JobRecord
 from kbroker.pipeline.spark_job.secret_names import names_secret
@@ -21,12 +20,12 @@ _ORIGINS = {
 _PARTITION_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "records")
 
 
-def print_plan(job: StreamJob, options: StreamOptions) -> None:
-    """Print the plan; raises PipelineError if the job could not run. Nothing is written."""
+def print_plan(job: StreamJob, output: str) -> None:
+    """Print the plan of a job. Raises PipelineError if it could not run."""
     record = job.checkpoint.read(job.identity)
     rows = _partition_rows(job, record)
     settings = setting_rows(click.get_current_context())
-    if options.output == "table":
+    if output == "table":
         click.echo(f"source      {job.source.describe()}")
         click.echo(f"target      {job.settings.target or '-'}")
         click.echo(f"checkpoint  {job.checkpoint.directory} ({_state(job, record)})")
@@ -37,7 +36,7 @@ def print_plan(job: StreamJob, options: StreamOptions) -> None:
         click.echo()
         print_rows(settings, ("setting", "value", "origin"), "table")
     else:
-        print_rows(rows, _PARTITION_COLUMNS, options.output)
+        print_rows(rows, _PARTITION_COLUMNS, output)
 
 
 def _partition_rows(job: StreamJob, record: JobRecord | None) -> list[dict[str, Any]]:
@@ -64,12 +63,12 @@ def _state(job: StreamJob, record: JobRecord | None) -> str:
 
 
 def setting_rows(ctx: click.Context) -> list[dict[str, Any]]:
-    """Every option that has a value, and where it comes from."""
+    """A row for each option that has a value, with where it comes from."""
     rows = []
     for parameter in ctx.command.params:
         name = str(parameter.name)
         value = ctx.params.get(name)
-        if value is None or value is False or value == ():
+        if value is None or value is False or value in ((), {}):
             continue
         origin = ctx.get_parameter_source(name)
         rows.append(
@@ -83,11 +82,13 @@ def setting_rows(ctx: click.Context) -> list[dict[str, Any]]:
 
 
 def _pair_text(key: str, value: str) -> str:
-    """A plan is shown to others, and kept in logs: without what lets one in."""
+    """Plans are shown to others and kept in logs: they leave secrets out."""
     return f"{key}={'(hidden)' if names_secret(key) else value}"
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        value = tuple(value.items())
     if isinstance(value, tuple):
         return ",".join(
             _pair_text(*each) if isinstance(each, tuple) else str(each) for each in value

@@ -9,29 +9,38 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, cluster_links
+from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option
 from kbroker.cli.arguments.refusals import no_such
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.job_signals import wait_until
+from kbroker.cli.pipeline.job_display import Sayings
 from kbroker.cli.pipeline.parameters import names
+from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.cli.pipeline.written_paths import prepare_file
 from kbroker.cli.shown.open_transactions import tell_open
 from kbroker.cli.shown.output import counted, filled, output_option, print_rows, say
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.waiting import wait_until
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.consumer_lag.cluster_look import ClusterLook, Wanted
-    from kbroker.pipeline.consumer_lag.lag_figures import Standing
+    from kbroker.pipeline.consumer_lag.lag_figures import (
+        GroupFigures,
+        PartitionFigures,
+        Standing,
+    )
+    from kbroker.pipeline.jobs.lag import LagReport
 
 _PARTITION_COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "records_per_s", "size_bytes",
@@ -51,16 +60,6 @@ _NARROW_GROUP_COLUMNS = tuple(n for n in _GROUP_COLUMNS if n not in ("client_id"
 _LOOKS_KEPT = 1_000  # for the plot
 _COMPLAINTS_SHOWN = 3
 _PLOT_SUFFIXES = (".svg", ".png")
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The figures of one look, as rows."""
-
-    look: ClusterLook
-    partitions: Sequence[dict[str, Any]]
-    groups: Sequence[dict[str, Any]]
-    standings: Sequence[Standing]
 
 
 def _plot_file(text: str) -> Path:
@@ -117,23 +116,26 @@ def lag(
     The lag in seconds is the time of the newest record less that of the next one to read. What is
     consumed per second, and the time to catch up, take a second look: give --every.
     """
-    from kbroker.pipeline.consumer_lag.cluster_look import Wanted
+    from kbroker.pipeline.jobs.lag import lag as look_at_lag
 
     if looks is not None and every is None:
         raise click.UsageError("--looks needs --every")
     draw = _plotter(plot) if plot else None
-    wanted = Wanted(topics=topics, groups=groups, window_ms=round(window * 1_000))
+    take = partial(
+        look_at_lag, bootstrap, topics=topics, groups=groups, window_s=window, events=Sayings()
+    )
     report, gap = None, ""
-    for look in _looks(bootstrap, wanted, every, looks):
-        report = _report(look, report.look if report else None)
-        if report.partitions or not (look.unknown_topics or look.unknown_groups):
-            if every is not None and output == "table":
-                moment = datetime.fromtimestamp(look.taken_ms / 1_000, UTC)
-                click.echo(f"{gap}{moment:%Y-%m-%d %H:%M:%S} UTC")
-                gap = "\n"  # between two looks
-            _print(report, output)
-        if draw is not None:
-            draw(report)
+    with pipeline_errors():
+        for report in _looks(take, every, looks):
+            look = report.look
+            if report.partitions or not (look.unknown_topics or look.unknown_groups):
+                if every is not None and output == "table":
+                    moment = datetime.fromtimestamp(look.taken_ms / 1_000, UTC)
+                    click.echo(f"{gap}{moment:%Y-%m-%d %H:%M:%S} UTC")
+                    gap = "\n"  # between two looks
+                _print(report, output)
+            if draw is not None:
+                draw(report)
     if plot is not None:
         say(f"wrote {plot}")
     if report is not None:
@@ -141,61 +143,34 @@ def lag(
 
 
 def _looks(
-    bootstrap: str, wanted: Wanted, every: float | None, looks: int | None
-) -> Iterator[ClusterLook]:
-    """Looks in the rhythm that was asked for. What fails ends only a single look, or the first:
-    a watch goes on when the cluster is back.
+    take: Callable[..., LagReport], every: float | None, looks: int | None
+) -> Iterator[LagReport]:
+    """Look as often as asked. An error ends a single look, or the first; a watch goes on when the
+    cluster is back.
     """
-    if every is None:
-        yield _take_look(bootstrap, wanted)
-        return
+    report = None
     next_s = time.monotonic()
-    taken = 0
-    while True:
+    for taken in count(1):
         try:
-            yield _take_look(bootstrap, wanted)
-        except CommandError as error:
-            if taken == 0:
+            yield (report := take(before=report))
+        except PipelineError as error:
+            if taken == 1:
                 raise
-            say(error.message)
-        taken += 1
-        if taken == looks:
+            say(error.sentence)
+        if every is None or taken == looks:
             return
         next_s = max(next_s + every, time.monotonic())
         wait_until(next_s)
 
 
-def _take_look(bootstrap: str, wanted: Wanted) -> ClusterLook:
-    from kbroker.pipeline.consumer_lag.cluster_look import take_look
-
-    with cluster_links(bootstrap) as links:
-        return take_look(links, wanted, time.time_ns() // 1_000_000)
-
-
-def _report(look: ClusterLook, before: ClusterLook | None) -> Report:
-    from kbroker.pipeline.consumer_lag.lag_figures import (
-        group_figures,
-        partition_figures,
-        standings,
-    )
-
-    groups = group_figures(look, before)
-    return Report(
-        look,
-        [asdict(row) for row in partition_figures(look, before)],
-        [asdict(row) for row in groups],
-        standings(groups, look),
-    )
-
-
-def _print(report: Report, output: str) -> None:
+def _print(report: LagReport, output: str) -> None:
     taken_ms = report.look.taken_ms
     if output in ("json", "jsonl"):
         document = {
             "taken_ms": taken_ms,
-            "partitions": report.partitions,
-            "groups": report.groups,
-            "standings": [asdict(row) for row in report.standings],
+            "partitions": _rows(report.partitions),
+            "groups": _rows(report.groups),
+            "standings": _rows(report.standings),
         }
         click.echo(json.dumps(document, indent=2 if output == "json" else None))
     elif output == "csv":
@@ -205,34 +180,40 @@ def _print(report: Report, output: str) -> None:
     _say_what_is_missing(report)
 
 
-def _flat_rows(report: Report) -> Iterator[dict[str, Any]]:
-    """One row per partition and group; a partition that no group reads has a row of its own."""
+def _rows(figures: Iterable[PartitionFigures | GroupFigures | Standing]) -> list[dict[str, Any]]:
+    return [asdict(each) for each in figures]
+
+
+def _flat_rows(report: LagReport) -> Iterator[dict[str, Any]]:
+    """A row per partition and group, and one for each partition that no group reads."""
     readers: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in report.groups:
-        readers.setdefault((row["topic"], row["partition"]), []).append(row)
-    for partition in report.partitions:
-        for reader in readers.get((partition["topic"], partition["partition"]), [{}]):
-            yield {"taken_ms": report.look.taken_ms} | partition | reader
+        readers.setdefault((row.topic, row.partition), []).append(asdict(row))
+    for each in report.partitions:
+        for reader in readers.get((each.topic, each.partition), [{}]):
+            yield {"taken_ms": report.look.taken_ms} | asdict(each) | reader
 
 
-def _print_tables(report: Report) -> None:
-    print_rows(report.partitions, _PARTITION_COLUMNS, "table")
+def _print_tables(report: LagReport) -> None:
+    print_rows(_rows(report.partitions), _PARTITION_COLUMNS, "table")
     if report.groups:
-        click.echo()
-        print_rows(report.groups, filled(report.groups, _NARROW_GROUP_COLUMNS), "table")
-        click.echo()
-        standings = [asdict(row) for row in report.standings]
-        print_rows(standings, filled(standings, _STANDING_COLUMNS), "table")
+        for figures, columns in (
+            (report.groups, _NARROW_GROUP_COLUMNS),
+            (report.standings, _STANDING_COLUMNS),
+        ):
+            click.echo()
+            rows = _rows(figures)
+            print_rows(rows, filled(rows, columns), "table")
 
 
-def _say_what_is_missing(report: Report) -> None:
+def _say_what_is_missing(report: LagReport) -> None:
     look = report.look
     if not report.groups and not look.unknown_groups:
         say("no group has committed offsets here")
-    untold = sum(row["lag"] is not None and row["lag_s"] is None for row in report.groups)
-    if untold:
-        say(f"the lag in seconds of {counted(untold, 'row')} is not known: no record came in time")
-    read = {(row["topic"], row["partition"]) for row in report.groups}
+    unknown = sum(row.lag is not None and row.lag_s is None for row in report.groups)
+    if unknown:
+        say(f"the lag in seconds of {counted(unknown, 'row')} is not known: no record came in time")
+    read = {(row.topic, row.partition) for row in report.groups}
     tell_open(
         {
             TopicPartition(*place): found.open_offset
@@ -242,7 +223,7 @@ def _say_what_is_missing(report: Report) -> None:
     )
 
 
-def _plotter(path: Path) -> Callable[[Report], None]:
+def _plotter(path: Path) -> Callable[[LagReport], None]:
     try:
         from kbroker.pipeline.consumer_lag.lag_plot import Ranking, write_plot
     except ImportError as error:
@@ -252,7 +233,7 @@ def _plotter(path: Path) -> Callable[[Report], None]:
     prepare_file(path, "--plot")
     rankings: deque[Ranking] = deque(maxlen=_LOOKS_KEPT)
 
-    def draw(report: Report) -> None:
+    def draw(report: LagReport) -> None:
         rankings.append(Ranking(report.look.taken_ms, report.standings))
         try:
             write_plot(path, rankings)
@@ -262,16 +243,16 @@ def _plotter(path: Path) -> Callable[[Report], None]:
     return draw
 
 
-def _check(report: Report, max_lag: int | None) -> None:
+def _check(report: LagReport, max_lag: int | None) -> None:
     """Refuse what was named and is not there, and a lag beyond the limit."""
     look = report.look
     complaints = [no_such("topic", name, look.known_topics) for name in look.unknown_topics]
     complaints += [no_such("group", name, look.known_groups) for name in look.unknown_groups]
     if max_lag is not None:
-        beyond = [row for row in report.groups if row["lag"] is not None and row["lag"] > max_lag]
-        beyond.sort(key=lambda row: -int(row["lag"]))
+        beyond = [row for row in report.groups if (row.lag or 0) > max_lag]
+        beyond.sort(key=lambda row: -(row.lag or 0))
         complaints += [
-            f"{row['group']} lags {row['lag']} records in {row['topic']}-{row['partition']}, "
+            f"{row.group} lags {row.lag} records in {row.topic}-{row.partition}, "
             f"more than {max_lag}"
             for row in beyond[:_COMPLAINTS_SHOWN]
         ]

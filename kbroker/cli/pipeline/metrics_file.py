@@ -22,21 +22,21 @@ from kbroker.pipeline.spark_job.batch import BatchReport
 
 
 class MetricsFile:
-    """Opened for each line, so that it may be moved away while the job runs.
+    """Opened for each line, so that it can be moved away while the job runs."""
 
-    Raises CommandError if it cannot be written, at once and not after the first batch, and
-    PipelineError if it no longer can.
-    """
-
-    def __init__(self, path: Path, name: str) -> None:
-        make_parents(path, "--metrics")
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._name = name
+
+    def begin(self) -> None:
+        """Raises CommandError or PipelineError if it cannot be written: before any work, and not
+        after the first batch.
+        """
+        make_parents(self._path, "--metrics")
         self._append("")
 
-    def write(self, report: BatchReport) -> None:
-        """One line."""
-        self._append(json.dumps(metrics_of(self._name, report)) + "\n")
+    def write(self, name: str, report: BatchReport) -> None:
+        """Append the line of a batch of the job `name`. PipelineError if that fails."""
+        self._append(json.dumps(metrics_of(name, report)) + "\n")
 
     def _append(self, text: str) -> None:
         try:
@@ -47,7 +47,6 @@ class MetricsFile:
 
 
 def metrics_of(name: str, report: BatchReport) -> dict[str, object]:
-    """The fields of a line."""
     ranges: dict[str, dict[str, list[int]]] = {}
     for (topic, partition), each in sorted(report.ranges.items()):
         ranges.setdefault(topic, {})[str(partition)] = [each.start, each.end]

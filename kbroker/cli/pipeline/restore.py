@@ -5,40 +5,48 @@ directory.
     kbroker pipeline restore --archive DIR --data DIR --checkpoint DIR
 
 Archives of up to 1 GiB are written back in this process, without Java: Spark would take longer to
-start. More, or a `--master` that was given, goes over Spark.
+start. Larger ones go over Spark, and so do all with a `--master`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
-from kbroker.cli.arguments.connection import link_errors, security_options
 from kbroker.cli.arguments.directory_argument import DirectoryArgument
-from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import date_ms, directory, names, numbers, pair, size
-from kbroker.cli.pipeline.session_options import SessionOptions, session_options
-from kbroker.cli.pipeline.written_options import written_options
-from kbroker.cli.shown.output import counted, output_option, print_rows, say
-from kbroker.record.compression import CODEC_IDS
+from kbroker.cli.pipeline.job_display import JobDisplay, print_partitions, report_text
+from kbroker.cli.pipeline.parameters import (
+    date_ms,
+    directory,
+    names,
+    numbers,
+    pair,
+    size,
+    written_options,
+)
+from kbroker.cli.pipeline.session_options import job_options
+from kbroker.cli.shown.output import counted, duration_text, print_rows, say
+from kbroker.pipeline.spark_job.batch import Ending, JobProgress, JobReport
 
 if TYPE_CHECKING:
-    from kbroker.client.bootstrap import Bootstrap
-    from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-    from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish
+    from kbroker.pipeline.restoring.restore_plan import RestorePlan
+    from kbroker.pipeline.spark_job.session import SessionSettings
 
-IN_PROCESS_BYTES = 1024 * 1024 * 1024
 _OF_CLUSTERS = {
-    "appends": "--append",
+    "append": "--append",
     "no_groups": "--no-groups",
     "replication_factor": "--replication-factor",
 }
+_AS_GIVEN = (
+    "archive", "data", "checkpoint", "topics", "partitions", "start_ms", "end_ms", "append",
+    "replication_factor", "compression", "max_rate",
+)  # fmt: skip
 _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
 
 
@@ -76,9 +84,7 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     "--rename", "renamed", type=pair, multiple=True, metavar="TOPIC=NAME",
     help="Write a topic under another name; may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--append", "appends", is_flag=True, help="Write behind the records that a topic has."
-)
+@click.option("--append", is_flag=True, help="Write behind the records that a topic has.")
 @click.option(
     "--no-groups", is_flag=True, help="Leave the offsets of groups as they are in the cluster."
 )
@@ -91,96 +97,45 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     "--max-rate", type=size, metavar="SIZE", help="Write at most so much a second, such as 10MB."
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and stop.")
-@security_options
-@output_option
-@config_option
-@session_options
+@job_options
 @click.pass_context
-def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int:
+def restore(ctx: click.Context, /, spark: SessionSettings, **given: Any) -> int:
     """Write an archive back into the topics of a cluster, every record once, or as a directory.
 
     Keys, values, headers, times and partitions stay. With --data so do offsets, and a broker
     starts over the directory. In a cluster they do not: CHECKPOINT/offsets has a map for each
     partition. A run that was killed goes on where it was.
     """
-    from kbroker.pipeline.archiving.manifests.archive_reading import read_archive  # Arrow: 0.3 s
-    from kbroker.pipeline.archiving.reader import ArchiveSelection
-    from kbroker.pipeline.restoring.restore_plan import RestoreWish, plan_restore
+    from kbroker.pipeline.jobs.restore import restore as run_restore  # Arrow: 0.3 s
 
-    bootstrap = wished_bootstrap(ctx, has_other_source=given["data"] is not None)
-    _check_target(ctx, bootstrap, given["data"])
-    _check_times(given["start_ms"], given["end_ms"])
-    chosen = {name: given[name] for name in ("topics", "partitions", "start_ms", "end_ms")}
-    wish = RestoreWish(
-        wanted=ArchiveSelection(**chosen),
-        keys=frozenset(os.fsencode(key) for key in given["keys"]),
-        renamed=_renamed(given["renamed"]),
+    output, data = given["output"], given["data"]
+    bootstrap = wished_bootstrap(ctx, has_other_source=data is not None)
+    if data is not None and not bootstrap:
+        _check_options(ctx)
+
+    def show_plan(plan: RestorePlan, over_spark: bool) -> None:
+        _print_plan(plan, spark.master if over_spark else None, output)
+
+    display = JobDisplay(_progress_text, show_plan=show_plan if given["dry_run"] else None)
+    report = run_restore(
+        bootstrap=bootstrap,
+        groups=not given["no_groups"],
+        keys=[os.fsencode(key) for key in given["keys"]],
+        rename=_renamed(given["renamed"]),
+        settings=dict(given["settings"]),
+        spark=spark,
+        events=display,
+        **{name: given[name] for name in _AS_GIVEN},
     )
-    state = read_archive(os.path.abspath(given["archive"]))
-    plans = plan_restore(state, wish)
-    is_named = ctx.get_parameter_source("master") not in (ParameterSource.DEFAULT, None)
-    over_spark = is_named or sum(plan.size_bytes for plan in plans) > IN_PROCESS_BYTES
-    if given["dry_run"]:
-        _print_plan(plans, session.master if over_spark else None, given["output"])
+    if not report.rows_by_partition:  # an earlier run had restored everything
         return 0
-    call = _Call(state, plans, wish, session if over_spark else None, given)
-    return call.into_topics(bootstrap) if bootstrap else call.into_directory()
+    print_partitions(report, output)
+    say(f"{report_text(report, counted(report.rows, 'row'))}; {_advice(report, given)}")
+    return 1 if report.refused_groups else display.exit_code(report)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """What is to be written, and what else was given."""
-
-    state: ArchiveState
-    plans: Sequence[PartitionPlan]
-    wish: RestoreWish
-    session: SessionOptions | None
-    given: Mapping[str, Any]
-
-    def into_topics(self, bootstrap: Bootstrap) -> int:
-        from kbroker.cli.pipeline.restore_topics import TopicsRun
-        from kbroker.pipeline.restoring.topics.topic_restore import TopicTargets
-
-        given = self.given
-        targets = TopicTargets(
-            bootstrap=bootstrap,
-            appends=given["appends"],
-            settings=dict(given["settings"]),
-            moves_groups=not given["no_groups"],
-            replication_factor=given["replication_factor"],
-            compression=CODEC_IDS[given["compression"]],
-            bytes_per_s=float(given["max_rate"] or 0),
-        )
-        with link_errors(bootstrap):
-            run = TopicsRun(self.state, self.plans, self.wish, targets)
-            return run.run(given["checkpoint"], self.session, given["output"])
-
-    def into_directory(self) -> int:
-        from kbroker.cli.pipeline.restore_directory import DirectoryRun
-        from kbroker.pipeline.restoring.logs.log_restore import LogWish
-
-        given = self.given
-        how = LogWish(
-            compression=CODEC_IDS[given["compression"]], bytes_per_s=float(given["max_rate"] or 0)
-        )
-        run = DirectoryRun(self.state, self.plans, self.wish, dict(given["settings"]), how)
-        return run.run(given["data"], given["checkpoint"], self.session, given["output"])
-
-
-def _check_target(ctx: click.Context, bootstrap: Bootstrap | None, data: str | None) -> None:
-    """Raises UsageError if it is not one, or options are for the other."""
-    if bootstrap and data is not None:
-        raise click.UsageError(
-            "give --bootstrap HOST:PORT to write into topics, or --data DIR to make a data "
-            "directory, not both"
-        )
-    if bootstrap:
-        return
-    if data is None:
-        raise click.UsageError(
-            "give --bootstrap HOST:PORT: the cluster to write to; or --data DIR: the data "
-            "directory to make"
-        )
+def _check_options(ctx: click.Context) -> None:
+    """Raises UsageError for options of the other target."""
     for name, option in _OF_CLUSTERS.items():
         if ctx.get_parameter_source(name) not in (ParameterSource.DEFAULT, None):
             raise click.UsageError(
@@ -189,9 +144,22 @@ def _check_target(ctx: click.Context, bootstrap: Bootstrap | None, data: str | N
             )
 
 
-def _check_times(start_ms: int | None, end_ms: int | None) -> None:
-    if start_ms is not None and end_ms is not None and end_ms <= start_ms:
-        raise click.UsageError("--to is not after --from: no record would be wanted")
+def _advice(report: JobReport, given: Mapping[str, Any]) -> str:
+    from kbroker.pipeline.restoring.topics.restore_checkpoint import MAPS
+
+    if given["data"] is None:
+        return f"offset maps are in {given['checkpoint'].rstrip('/')}/{MAPS}"
+    if report.ending is Ending.REACHED:
+        return f"`kbroker start --data {shlex.quote(given['data'])}` serves it"
+    return "run again to go on"
+
+
+def _progress_text(progress: JobProgress) -> str:
+    rate, left = progress.rows / max(progress.seconds, 1e-6), progress.backlog or 0
+    parts = [counted(progress.rows, "row"), f"{rate:,.0f} rows/s", f"at most {left:,} to go"]
+    if rate >= 1:
+        parts.append(f"{duration_text(left / rate)} left")
+    return f"restore: {', '.join(parts)}"
 
 
 def _renamed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -207,19 +175,18 @@ def _renamed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _print_plan(plans: Sequence[PartitionPlan], master: str | None, output: str) -> None:
+def _print_plan(plan: RestorePlan, master: str | None, output: str) -> None:
     rows = [
         {
-            "topic": plan.source.topic,
-            "partition": plan.source.partition,
-            "target": plan.target.topic,
-            "files": len(plan.files),
-            "rows": plan.rows,
-            "size_bytes": plan.size_bytes,
+            "topic": each.source.topic,
+            "partition": each.source.partition,
+            "target": each.target.topic,
+            "files": len(each.files),
+            "rows": each.rows,
+            "size_bytes": each.size_bytes,
         }
-        for plan in plans
+        for each in plan.partitions
     ]
     print_rows(rows, _PLAN_COLUMNS, output)
     where = f"over Spark, master {master}" if master else "in this process"
-    total = sum(plan.rows for plan in plans)
-    say(f"at most {counted(total, 'row')} of {counted(len(rows), 'partition')}, {where}")
+    say(f"at most {counted(plan.rows, 'row')} of {counted(len(rows), 'partition')}, {where}")

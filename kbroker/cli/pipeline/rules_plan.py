@@ -1,6 +1,6 @@
-"""What `kbroker pipeline rules --dry-run` prints: inputs, tables, rules, scores, and topics.
+"""Prints the plan of `kbroker pipeline rules --dry-run`: inputs, tables, rules, scores, and topics.
 
-Without Spark: SQL is checked where a run begins.
+Without Spark: a run checks the SQL when it begins.
 """
 
 from __future__ import annotations
@@ -9,30 +9,27 @@ from contextlib import closing
 from typing import Any
 
 from kbroker.cli.arguments.connection import link_errors
-from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.cli.shown.output import counted, print_rows, say
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.pipeline.jobs.rules import RulesPlan
 from kbroker.pipeline.rule_jobs.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec
-from kbroker.pipeline.sources.kafka_source import KafkaSource
 
 _COLUMNS = ("kind", "name", "from", "window", "columns", "to")
 
 
-def print_rules_plan(spec: RulesSpec, options: StreamOptions) -> int:
-    """Print the plan; the exit code. Nothing is written. Raises PipelineError and CommandError."""
-    source = options.source
-    assert isinstance(source, KafkaSource)
+def print_rules_plan(plan: RulesPlan, output: str) -> None:
+    """Raises PipelineError and CommandError if the cluster cannot be asked."""
+    spec, source = plan.spec, plan.source
     source.earliest()
     with link_errors(source.bootstrap), closing(ClusterLinks(source.cluster)) as links:
         missing = [name for name in spec.output_topics() if links.ready_topic(name) is None]
-    print_rows(_rows(spec), _COLUMNS, options.output)
+    print_rows(_rows(spec), _COLUMNS, output)
     for name, topic in spec.output_topics().items():
         if name in missing:
             settings = [f"{key}={value}" for key, value in topic.settings.items()]
             if topic.partitions > 0:
                 settings.insert(0, counted(topic.partitions, "partition"))
             say(f"topic {name} would be made{': ' if settings else ''}{', '.join(settings)}")
-    return 0
 
 
 def _rows(spec: RulesSpec) -> list[dict[str, Any]]:

@@ -1,75 +1,55 @@
-"""Options of every job that runs on Spark: where, with which settings and jars, and how loud."""
+"""Options of all jobs that run on Spark: where, with which settings and jars, and how loud."""
 
 from __future__ import annotations
 
 import functools
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
-from kbroker.cli.arguments.connection import CommandError
-from kbroker.cli.pipeline.parameters import pair
-from kbroker.cli.shown.output import say
+from kbroker.cli.arguments.connection import CommandError, security_options
+from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.parameters import pair, with_options
+from kbroker.cli.shown.output import output_option, say
 from kbroker.errors import Trouble
-from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.spark_job.kafka_connector import untested
+from kbroker.pipeline.errors import PipelineError, WishError
 from kbroker.pipeline.spark_job.session import SessionSettings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _EXTRA = ("jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark")
-_NAMES = ("master", "spark_conf", "jars", "verbose")
+_NAMES = ("master", "jars", "verbose")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOptions:
-    """What was given, by option."""
-
-    master: str
-    spark_conf: tuple[tuple[str, str], ...]
-    jars: tuple[str, ...]
-    verbose: bool
-
-    def settings(self, app_name: str, needs_connector: bool) -> SessionSettings:
-        """For `open_session`; says on standard error where that pyspark is not tested."""
-        from importlib.metadata import PackageNotFoundError, version  # 10 ms that help does not pay
-
-        with suppress(PackageNotFoundError):  # `open_session` says what to install
-            if sentence := untested(version("pyspark")):
-                say(f"warning: {sentence}")
-        return SessionSettings(
-            master=self.master,
-            app_name=app_name,
-            needs_connector=needs_connector,
-            jars=self.jars,
-            conf=dict(self.spark_conf),
-            verbose=self.verbose,
-        )
+def job_options(command: CommandT) -> CommandT:
+    """Logins, output, `--config` and session, for jobs that may do without Spark."""
+    return security_options(output_option(config_option(session_options(command))))
 
 
 def session_options(command: CommandT) -> CommandT:
-    """Adds the options; the command gets them as `session: SessionOptions`."""
+    """Let the command get `spark: SessionSettings`, chosen ones if the call has a `--master`."""
 
     @functools.wraps(command)
     def call(*args: Any, **values: Any) -> Any:
-        session = SessionOptions(**{name: values.pop(name) for name in _NAMES})
-        with pipeline_errors(session.verbose):
-            return command(*args, session=session, **values)
+        chosen_by = click.get_current_context().get_parameter_source("master")
+        spark = SessionSettings(
+            conf=dict(values.pop("spark_conf")),
+            is_chosen=chosen_by not in (ParameterSource.DEFAULT, None),
+            **{name: values.pop(name) for name in _NAMES},
+        )
+        with pipeline_errors(spark.verbose):
+            return command(*args, spark=spark, **values)
 
-    decorated: Any = call
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return cast(CommandT, decorated)
+    return with_options(cast(CommandT, call), _OPTIONS)
 
 
 @contextmanager
 def pipeline_errors(verbose: bool = False) -> Iterator[None]:
-    """A PipelineError as one sentence with its exit code; with `verbose` all that led to it.
-
-    So is a package of the extra that is not installed.
+    """Turn a PipelineError, or a missing package of the extra, into a sentence with an exit code;
+    `verbose` shows what led to it.
     """
     try:
         yield
@@ -79,6 +59,8 @@ def pipeline_errors(verbose: bool = False) -> Iterator[None]:
             raise
         sentence = f"{package} is not installed: pip install 'kbroker[spark]'"
         raise CommandError(sentence, trouble=Trouble.SPARK) from error
+    except WishError as error:
+        raise click.UsageError(error.sentence) from error
     except PipelineError as error:
         if verbose:
             say("".join(traceback.format_exception(error)).rstrip())

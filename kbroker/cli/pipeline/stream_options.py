@@ -1,109 +1,68 @@
-"""Options of jobs that follow a source batch by batch, and the run of such a job: plan, progress,
-report, exit code.
-"""
+"""Options of jobs that follow a source batch by batch."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.arguments.directory_argument import DirectoryArgument
+from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.connection import security_options
+from kbroker.cli.arguments.directory_argument import DirectoryArgument, PlaceArgument
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.session_options import SessionOptions, session_options
-from kbroker.cli.pipeline.source_options import SOURCE_OPTION_NAMES, source_of, source_options
+from kbroker.cli.pipeline.parameters import names, pair, with_options
+from kbroker.cli.pipeline.session_options import session_options
 from kbroker.cli.shown.output import output_option
-from kbroker.pipeline.sources.kafka_source import KafkaSource
-from kbroker.pipeline.spark_job.source import Source
-from kbroker.pipeline.spark_job.stream_job import DEFAULT_BATCH_RECORDS
+from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED
+from kbroker.pipeline.spark_job.batch import DEFAULT_BATCH_RECORDS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-_NAMES = (
-    "checkpoint", "name", "once", "every", "batch_records", "metrics", "commit_offsets", "dry_run",
-    "output",
+_FIELDS = (
+    "data", "topics", "pattern", "isolation", "kafka_options",
+    "checkpoint", "name", "batch_records", "commit_offsets",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
-    """What was given, for `run_stream_job`."""
-
-    source: Source
-    session: SessionOptions
-    checkpoint: str
-    name: str
-    every_s: float | None  # None: once
-    batch_records: int
-    metrics: Path | None
-    is_dry_run: bool
-    output: str
-    commit_to: KafkaSource | None = None  # whose cluster is told of finished batches
+def source_options(command: CommandT) -> CommandT:
+    """All options of a job that reads any source."""
+    return _with_source(command, (*_PLACES, *_READING))
 
 
-def stream_job_options(command: CommandT) -> CommandT:
-    """Adds `--config` and all options of source, session and run; the command gets them as
-    `options: StreamOptions`, beside its own.
-    """
-
-    def source(ctx: click.Context) -> Source:
-        return source_of(ctx)
-
-    return run_options(command, SourceOptions(source_options, SOURCE_OPTION_NAMES, source))
+def cluster_options(bootstrap_help: str) -> Callable[[CommandT], CommandT]:
+    """All options of a job that reads topics of a cluster, and knows which."""
+    bootstrap = click.option(
+        "--bootstrap", envvar="KBROKER_BOOTSTRAP", metavar="HOST:PORT", help=bootstrap_help
+    )
+    return lambda command: _with_source(command, (bootstrap, *_READING))
 
 
-class SourceOptions(NamedTuple):
-    """Options that say what a job reads, and what is made of them."""
-
-    add: Callable[[Any], Any]  # to a command
-    names: tuple[str, ...]  # of those that the command itself does not get
-    source_of: Callable[[click.Context], Source]
-    name_of: Callable[[click.Context], str] = lambda ctx: str(ctx.info_name)  # of a job without one
-
-
-def run_options(command: CommandT, sources: SourceOptions) -> CommandT:
-    """As `stream_job_options`, for a job that has its own way to say what it reads."""
+def _with_source(command: CommandT, options: tuple[Callable[[Any], Any], ...]) -> CommandT:
+    """Add options of source, run and session; the command gets `stream: Stream` for them."""
 
     @functools.wraps(command)
-    def call(*args: Any, session: SessionOptions, **values: Any) -> Any:
+    def call(*args: Any, **values: Any) -> Any:
+        from kbroker.pipeline.jobs.stream import Stream  # what it takes to load help does not need
+
         ctx = click.get_current_context()
-        source = sources.source_of(ctx)
-        given = {name: values.pop(name) for name in (*_NAMES, *sources.names)}
-        options = StreamOptions(
-            source=source,
-            session=session,
-            checkpoint=given["checkpoint"],
-            name=given["name"] or sources.name_of(ctx),
+        del values["bootstrap"], values["once"], values["every"]
+        given = {name: values.pop(name, None) for name in _FIELDS}
+        stream = Stream(
+            bootstrap=wished_bootstrap(ctx, has_other_source=bool(given.get("data"))),
             every_s=every_s(ctx),
-            batch_records=given["batch_records"],
-            metrics=Path(given["metrics"]) if given["metrics"] else None,
-            is_dry_run=given["dry_run"],
-            output=given["output"],
-            commit_to=_commit_to(given, source),
+            **{name: value for name, value in given.items() if value is not None},
         )
-        return command(*args, options=options, **values)
+        return command(*args, stream=stream, **values)
 
-    decorated: Any = session_options(call)
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return cast(CommandT, config_option(sources.add(decorated)))
-
-
-def _commit_to(given: dict[str, Any], source: Source) -> KafkaSource | None:
-    if not given["commit_offsets"]:
-        return None
-    if not isinstance(source, KafkaSource):
-        raise click.UsageError("--commit-offsets is for --bootstrap, not for --data")
-    return source
+    run = with_options(session_options(cast(CommandT, call)), _RUN)
+    return config_option(with_options(security_options(run), options))
 
 
 def every_s(ctx: click.Context) -> float | None:
-    """Seconds from one look to the next, None for `--once`. What the command line says wins over a
+    """Seconds from one look to the next, None for `--once`. The command line wins over a
     configuration file.
     """
     once: bool = ctx.params["once"]
@@ -120,12 +79,34 @@ def every_s(ctx: click.Context) -> float | None:
     return every
 
 
-_OPTIONS = (
+_PLACES = (
     click.option(
-        "--checkpoint",
-        required=True,
-        type=DirectoryArgument(),
-        metavar="DIR",
+        "--bootstrap", envvar="KBROKER_BOOTSTRAP", metavar="HOST:PORT",
+        help="Read from this cluster, through Spark's Kafka connector (or KBROKER_BOOTSTRAP).",
+    ),
+    click.option(
+        "--data", multiple=True, type=PlaceArgument(), metavar="DIR",
+        help="Read this data directory of a broker, live or dead. May be repeated.",
+    ),
+    click.option("--topics", type=names, metavar="A,B", help="These topics."),
+    click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches."),
+)  # fmt: skip
+_READING = (
+    click.option(
+        "--isolation", type=click.Choice((READ_COMMITTED, READ_UNCOMMITTED)),
+        default=READ_COMMITTED, show_default=True,
+        help="Leave out records of aborted and open transactions, or not.",
+    ),
+    click.option(
+        "--kafka-option", "kafka_options", type=pair, multiple=True, metavar="KEY=VALUE",
+        callback=lambda _ctx, _option, pairs: dict(pairs),
+        help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000, or "
+        "kafka.security.protocol=SASL_SSL. May be repeated.",
+    ),
+)  # fmt: skip
+_RUN = (
+    click.option(
+        "--checkpoint", required=True, type=DirectoryArgument(), metavar="DIR",
         help="Where the job notes how far it is: a directory of its own.",
     ),
     click.option(
@@ -136,24 +117,17 @@ _OPTIONS = (
         "--every", type=duration, metavar="DURATION", help="Read on, a batch every 30s or so."
     ),
     click.option(
-        "--batch-records",
-        type=click.IntRange(min=1),
-        default=DEFAULT_BATCH_RECORDS,
-        show_default=True,
-        metavar="N",
-        help="Maximum records in a batch, over all partitions.",
+        "--batch-records", type=click.IntRange(min=1), default=DEFAULT_BATCH_RECORDS,
+        show_default=True, metavar="N", help="Maximum records in a batch, over all partitions.",
     ),
     click.option(
-        "--metrics",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
+        "--metrics", type=click.Path(dir_okay=False), metavar="FILE",
         help="Append a line of JSON per batch.",
     ),
     click.option(
-        "--commit-offsets",
-        is_flag=True,
+        "--commit-offsets", is_flag=True,
         help="Commit finished batches as group spark-NAME, for tools that show lag.",
     ),
     click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     output_option,
-)
+)  # fmt: skip

@@ -12,6 +12,26 @@ from typing import Any, TypeVar
 
 import click
 
+from kbroker.wording import counted, duration_text, named
+
+__all__ = [
+    "FORMATS",
+    "Row",
+    "block",
+    "counted",
+    "csv_cell",
+    "csv_line",
+    "duration_text",
+    "filled",
+    "named",
+    "output_option",
+    "plain",
+    "print_rows",
+    "print_text",
+    "say",
+    "terminal_width",
+]
+
 _MEASURED_ROWS = 200  # of a stream: they set the widths of a table's columns
 FORMATS = ("table", "json", "jsonl", "csv")
 Row = Mapping[str, Any]
@@ -97,26 +117,6 @@ def filled(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 batch`, `2,000 batches`."""
-    ending = "es" if noun.endswith("ch") else "s"
-    return f"{number:,} {noun}{'' if number == 1 else ending}"
-
-
-def named(items: Iterable[object], most: int = 10) -> str:
-    """`a, b, c and 4 more`: as many as a line can hold."""
-    names = list(map(str, items))
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
-
-
-def duration_text(seconds: float) -> str:
-    """`12 s`, `3 min` or `2.5 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 5_400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3_600:.1f} h"
 
 
 def csv_line(texts: Iterable[str | None]) -> str:

@@ -35,13 +35,14 @@ from kbroker.cli.records.record_place import (
 from kbroker.cli.records.send_report import SendReport
 from kbroker.cli.shown.open_transactions import held_in_topic, tell_open
 from kbroker.cli.shown.output import counted, say
-from kbroker.cli.topic.changes import made_topics, refuse_topics
+from kbroker.cli.topic.changes import refuse_topics
 from kbroker.client.cluster_configs import Resource, describe_configs, own_settings
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.fetched_batches import FetchedBatch, TellUnreadable, record_lists
 from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.topic_changes import made_topics
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
@@ -176,7 +177,8 @@ def _make(
     if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
         say(f"{target}: {_TIME_TYPE} of {view.name} is not copied: the times of records stay")
     count = len(view.leaders)
-    refuse_topics(made_topics(writers, [target], {**settings, **configs}, partitions=count))
+    settings = {**settings, **configs}
+    refuse_topics(made_topics(writers, [target], settings, say, partitions=count))
 
 
 def _check_partitions(view: TopicView, target: TopicView) -> None:

@@ -16,7 +16,7 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names, transactional_ids
 from kbroker.cli.arguments.connection import CommandError, bootstrap_option, cluster_links
-from kbroker.cli.arguments.refusals import refuse, shown
+from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.arguments.topic_choice import check_partitions, existing_topic
 from kbroker.cli.shown.output import named, say
 from kbroker.cli.txn.abort_id import abort_id
@@ -32,6 +32,7 @@ from kbroker.client.transactions import (
 )
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.wording import shown
 
 _FIRST_COORDINATOR_EPOCH = 0  # if the partition has seen no marker of this producer
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kbroker.cli.arguments.connection import CommandError, cluster_links
-from kbroker.cli.arguments.refusals import no_such, refuse, shown
+from kbroker.cli.arguments.refusals import no_such, refuse
 from kbroker.cli.shown.output import named, say
 from kbroker.client.aborted_ids import PATIENCE_S, AbortedId, abort_what_is_open
 from kbroker.client.transactions import listed_transactions
+from kbroker.wording import shown
 
 
 def abort_id(bootstrap: str, name: str) -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbroker.cli.arguments.refusals import shown
 from kbroker.cli.shown.output import counted, duration_text, named
 from kbroker.client.hanging_transactions import OpenTransaction, OwnedTransaction
 from kbroker.client.transactions import DescribedTransaction
+from kbroker.wording import shown
 
 _MOST_NAMED = 10
 

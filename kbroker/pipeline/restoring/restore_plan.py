@@ -61,6 +61,25 @@ class PartitionPlan:
         return sum(entry.size_bytes for entry in self.files)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan:
+    """Which partitions of an archive go where, for a wish."""
+
+    state: ArchiveState
+    wish: RestoreWish
+    partitions: tuple[PartitionPlan, ...]
+
+    @property
+    def rows(self) -> int:
+        """At most so many are written."""
+        return sum(plan.rows for plan in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes to read."""
+        return sum(plan.size_bytes for plan in self.partitions)
+
+
 def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
     """Return a plan for each wanted partition, also for one without rows: the target has it, too.
 

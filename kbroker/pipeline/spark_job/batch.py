@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.spark_job.offsets import Ranges
+
+DEFAULT_BATCH_RECORDS: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,64 +65,39 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """Where a run stands, a few times a second."""
+    """How far a run is. Batches are the rounds of a mirror; a restore has none."""
 
-    batches: int
-    rows: int  # of finished batches of this run
-    seconds: float  # since the run began
-    backlog: int | None
-    is_working: bool  # a batch runs
-    trouble: str | None = None  # why the source cannot be asked for more
+    rows: int  # by this run
+    seconds: float  # since it began
+    batches: int = 0  # finished ones
+    backlog: int | None = None  # offsets to read, at most so many rows of a restore; None: unknown
+    lag_s: float | None = None  # of a mirror
+    is_working: bool = True  # False: a stream waits for its next batch
+    trouble: str | None = None  # why it waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """A run that came to its end or was stopped."""
+    """A run that came to its end or was stopped, of any job that writes."""
 
     name: str
-    job_id: str
     ending: Ending
-    batches: int
-    rows: int
-    size_bytes: int
+    rows: int  # by this run
     seconds: float
-    ranges: Ranges  # from where this run began to where the next one begins
-    backlog: int | None  # offsets still to be read
-    rows_by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)  # where known
+    # What this run read; of a restore where all runs wrote, without partitions that got nothing.
+    ranges: Ranges
+    rows_by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)  # if known
+    batches: int = 0  # rounds of a mirror
+    size_bytes: int = 0
+    job_id: str = ""
     notes: tuple[str, ...] = ()
-
-
-class JobEvents(Protocol):
-    """Who listens to a run; called in the thread that runs it."""
-
-    def began(self, batch: int, ranges: Ranges) -> None:
-        """A batch begins."""
-        ...
-
-    def finished(self, report: BatchReport) -> None:
-        """The work of a batch is done."""
-        ...
-
-    def progress(self, progress: JobProgress) -> None:
-        """Called a few times a second."""
-        ...
-
-    def tries_again(self, sentence: str) -> None:
-        """Spark's query is started again, and why."""
-        ...
-
-
-class NoEvents:
-    """Nobody listens."""
-
-    def began(self, batch: int, ranges: Ranges) -> None:
-        """Nothing."""
-
-    def finished(self, report: BatchReport) -> None:
-        """Nothing."""
-
-    def progress(self, progress: JobProgress) -> None:
-        """Nothing."""
-
-    def tries_again(self, sentence: str) -> None:
-        """Nothing."""
+    backlog: int | None = None  # offsets still to be read
+    backlog_by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)  # of a mirror
+    lag_s: float | None = None  # of a mirror: age of the oldest record that is not copied
+    files: int = 0  # of an archive
+    missing: Mapping[str, int] = field(default_factory=dict)  # its offsets without record by reason
+    rejected: int = 0  # its values that did not parse as JSON
+    counts: Mapping[str, int] = field(default_factory=dict)  # rows of rules by what became of them
+    written: Mapping[str, int] = field(default_factory=dict)  # records of rules by topic
+    moved_groups: int = 0  # by a restore or a mirror
+    refused_groups: tuple[str, ...] = ()

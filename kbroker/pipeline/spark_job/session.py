@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
@@ -42,12 +42,13 @@ from kbroker.pipeline.spark_job.temporary_folder import temporary_folder
 
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
 JAVA_OUTPUT = "java-output.txt"
+_IN_PROCESS_BYTES = 1024 * 1024 * 1024  # less is read before Spark has started
 _EXCEPTION = re.compile(r"([\w$]+(?:Exception|Error)): (.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """What a person chooses; the rest follows."""
+    """The Spark session that a job opens for itself, and closes."""
 
     master: str = "local[*]"
     app_name: str = "kbroker"
@@ -55,6 +56,19 @@ class SessionSettings:
     jars: tuple[str, ...] = ()  # files or folders
     conf: Mapping[str, str] = field(default_factory=dict)  # Spark's names; wins over all of ours
     verbose: bool = False
+    is_chosen: bool = False  # False: little work is done in this process, without Spark
+
+
+OWN_SESSION: Final = SessionSettings()
+
+
+def uses_spark(spark: Any, size_bytes: int) -> bool:
+    """Whether a job that reads so much runs over Spark; `spark` is a SparkSession, or the settings
+    of one.
+    """
+    if not isinstance(spark, SessionSettings):
+        return True
+    return spark.is_chosen or size_bytes > _IN_PROCESS_BYTES
 
 
 def open_session(settings: SessionSettings) -> Any:
@@ -69,13 +83,15 @@ def open_session(settings: SessionSettings) -> Any:
         raise PipelineError(NO_PYSPARK, trouble=Trouble.SPARK) from error
     running = SparkSession.getActiveSession()
     if running is not None:
-        _check_connector(running, settings)
+        if settings.needs_connector:
+            check_connector(running)
         return running
     check_java(pyspark.__version__)
     folder = temporary_folder()
     spark = _start_filling_cache(settings, pyspark.__version__, folder)
     spark.sparkContext.setLogLevel("WARN" if settings.verbose else "ERROR")
-    _check_connector(spark, settings)
+    if settings.needs_connector:
+        check_connector(spark)
     return spark
 
 
@@ -188,10 +204,8 @@ def _why_not(text: str, settings: SessionSettings) -> str:
     return f"Spark did not start with master {settings.master}: {shown[:300]}{hint}"
 
 
-def _check_connector(spark: Any, settings: SessionSettings) -> None:
+def check_connector(spark: Any) -> None:
     """A session of somebody else may lack it; Spark would say so in a long Java exception."""
-    if not settings.needs_connector:
-        return
     loader = spark._jvm.Thread.currentThread().getContextClassLoader()
     try:
         loader.loadClass(PROVIDER_CLASS)

@@ -22,18 +22,18 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.batch import (
+    DEFAULT_BATCH_RECORDS,
     Batch,
     BatchReport,
     BatchResult,
     Ending,
-    JobEvents,
     JobProgress,
     JobReport,
-    NoEvents,
     Work,
 )
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, JobRecord
 from kbroker.pipeline.spark_job.continuity import check_continuity
+from kbroker.pipeline.spark_job.job_events import NOBODY, JobEvents, StoppableJob
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges
 from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_failure import (
@@ -44,7 +44,6 @@ from kbroker.pipeline.spark_job.stream_failure import (
     trying_again,
 )
 
-DEFAULT_BATCH_RECORDS = 500_000
 _WATCH_S = 0.2
 _NOTES_KEPT = 1_000
 _LOOK_UP_S = 5.0  # how often the end of the source is looked up for the backlog
@@ -62,7 +61,7 @@ class JobSettings:
     check: Callable[[Offsets, Offsets], None] | None = None
 
 
-class StreamJob:
+class StreamJob(StoppableJob):
     """One query. Owned by the thread that calls `run`; `stop` may be called by any."""
 
     def __init__(
@@ -90,12 +89,13 @@ class StreamJob:
         """End the run after the batch that runs now."""
         self._stopping.set()
 
-    def cut(self) -> None:
+    def cut(self) -> bool:
         """End the run now. The query is left as it is: Spark would wait for the work that runs, so
         the process has to end.
         """
         self._stopping.set()
         self._cutting.set()
+        return True
 
     def prepare(self) -> None:
         """Claim the checkpoint, and see that the source still has what comes next; without Spark.
@@ -124,11 +124,11 @@ class StreamJob:
         )
         return record
 
-    def run(self, spark: Any, events: JobEvents | None = None) -> JobReport:
+    def run(self, spark: Any, events: JobEvents = NOBODY) -> JobReport:
         """Run to the end, or until stopped. Raises PipelineError, or what the work raised."""
         with self._held():
             record = self._prepare()
-            run = _Run(self, record, events or NoEvents())
+            run = _Run(self, record, events)
             ending = None
             while ending is None:
                 ending = self._query(spark, record, run)

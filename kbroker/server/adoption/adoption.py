@@ -33,8 +33,8 @@ from kbroker.server.adoption.kraft_metadata import (
 )
 from kbroker.server.adoption.plan import AdoptionPlan, Recorded, make_plan
 from kbroker.server.metadata_tree.broker_identity import new_cluster_id
-from kbroker.server.metadata_tree.topic_ops import topic_ops
 from kbroker.zk import zk_paths
+from kbroker.zk.nodes.topic_ops import topic_ops
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
 from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 from kbroker.zk.zk_utils import ZkUtils

@@ -24,7 +24,7 @@ from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY, ClusterMetadata, KraftTopic
-from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
+from kbroker.zk.nodes.topic_ops import TopicWithLogs
 
 _OFFSETS_RETENTION = "offsets.retention.minutes"
 _RETENTION_SETTINGS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")

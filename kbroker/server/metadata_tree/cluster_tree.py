@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from kbroker.clock import Clock
 from kbroker.log.disk.file_system import FileSystem, StorageError
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.tree import Tree, TreeUnavailableError
 
 _log = logging.getLogger(__name__)

@@ -19,13 +19,13 @@ from kbroker.log.directories.unfinished_restore import unfinished_restore
 from kbroker.log.disk.checkpoint import CheckpointError, write_atomically
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import META_PROPERTIES_FILE
-from kbroker.server.metadata_tree.tree_files import TREE_FILES, TreeDirectory
 from kbroker.server.metadata_tree.unwritten_files import UnwrittenFiles
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk import zk_paths
 from kbroker.zk.copy_mark import is_unfinished
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TREE_FILES, TreeDirectory
 from kbroker.zk.tree import Tree
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from kbroker.errors import Trouble
 from kbroker.log.disk.checkpoint import CheckpointError, MetaProperties, read_meta_properties
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import LOCK_FILE
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     BROKER_DIRECTORY,
     TreeLocation,
@@ -31,6 +30,7 @@ from kbroker.server.metadata_tree.unwritten_files import UnwrittenFiles
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.embedded.tree_journal import DAMAGED_NAME
 from kbroker.zk.tree import Tree
 from kbroker.zk.tree_copy import CopyPlan, Progress, TreeImage, carry_out, plan_copy, read_tree

@@ -25,7 +25,6 @@ from kbroker.server.broker.broker_parts import Surroundings
 from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
 from kbroker.server.metadata_tree.cluster_tree import SharedTree, close_store
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     brokers_in,
     check_not_of_ensemble,
@@ -37,6 +36,7 @@ from kbroker.server.start.local_configs import listeners_of, with_values
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 
 _log = logging.getLogger(__name__)
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.archive import archive
-from kbroker.pipeline.archiving.manifests.archive_writer import (
-    ArchiveStep,
-    ArchiveWriter,
-    StagedFile,
-)
+from kbroker.cli.pipeline.job_display import StreamDisplay
+from kbroker.pipeline.archiving.archive_job import ArchiveJob
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter, StagedFile
 from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archiving.tasks.task_facts import FileFact
+from kbroker.pipeline.jobs import archive as archive_job
+from kbroker.pipeline.spark_job.batch import Ending, JobReport
 from tests.fakes.archives.archive_maker import hole, offsets
 from tests.fakes.archives.arrow_records import arrow_batch, record
 from tests.golden import golden_logs
@@ -174,16 +173,21 @@ def test_a_directory_of_something_else_is_refused_before_spark_starts(tmp_path: 
     assert result.exception.code == 2
 
 
+def reached(*_: object, commit_to: object) -> JobReport:
+    """Report a run that found nothing to do, in place of `run_stream`."""
+    return JobReport(name="archive", ending=Ending.REACHED, rows=0, seconds=0.0, ranges={})
+
+
 @pytest.mark.parametrize(("flags", "code"), [((), 0), (("--strict",), 1)])
 def test_offsets_that_nothing_explains_are_said_and_with_strict_end_with_1(
     flags: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(options: object, kind: str, target: str, work: Any, check: object) -> int:
-        work.__self__.missing["unexplained"] = 3
-        work.__self__.files = 2
-        return 0
+    def files(job: ArchiveJob) -> tuple[str, ...]:
+        job.files, job.missing["unexplained"] = 2, 3
+        return ()
 
-    monkeypatch.setattr("kbroker.cli.pipeline.archive.run_stream_job", run)
+    monkeypatch.setattr(archive_job, "run_stream", reached)
+    monkeypatch.setattr(ArchiveJob, "keep_groups", files)
     data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
     arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]
     arguments += ["--data", str(data), "--topics", "plain", *flags]
@@ -197,7 +201,7 @@ def test_offsets_that_nothing_explains_are_said_and_with_strict_end_with_1(
 def test_a_long_schema_is_no_name_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbroker.cli.pipeline.archive.run_stream_job", lambda *_: 0)
+    monkeypatch.setattr(archive_job, "run_stream", reached)
     data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
     arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]
     arguments += ["--data", str(data), "--topics", "plain"]
@@ -215,7 +219,8 @@ def test_a_run_that_was_stopped_does_not_go_on_to_merge(
 ) -> None:
     merged: list[str] = []
     codes = iter((130, 0))
-    monkeypatch.setattr("kbroker.cli.pipeline.archive.run_stream_job", lambda *_: next(codes))
+    monkeypatch.setattr(archive_job, "run_stream", reached)
+    monkeypatch.setattr(StreamDisplay, "exit_code", lambda *_: next(codes))
     monkeypatch.setattr("kbroker.cli.pipeline.archive.merge_archive", merged.append)
     data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
     arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]

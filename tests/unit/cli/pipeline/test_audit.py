@@ -15,10 +15,10 @@ import pytest
 
 from kbroker.cli.__main__ import main
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.auditing.archives import archive_history
+from kbroker.pipeline.auditing.archives import archive_history, archive_side
 from kbroker.pipeline.auditing.archives.archive_history import named_now
 from kbroker.pipeline.auditing.logs import log_side
-from kbroker.pipeline.spark_job import session
+from kbroker.pipeline.spark_job import job_session
 from tests.fakes.archives.archived_directory import archive_directory
 from tests.golden import golden_logs
 
@@ -301,7 +301,7 @@ def test_an_archive_whose_files_are_all_gone_is_told_file_by_file(
         looks.append(state)
         return named_now(state)
 
-    monkeypatch.setattr("kbroker.pipeline.auditing.archives.archive_side.named_now", look)
+    monkeypatch.setattr(archive_side, "named_now", look)
     result = audit("--archive", copy, "--output", "jsonl")
     codes = [json.loads(line)["code"] for line in result.stdout.splitlines()]
 
@@ -336,7 +336,7 @@ def _noting(looked: list[str], function: Callable[..., object]) -> Callable[...,
 def test_a_cluster_that_cannot_be_reached_is_told_before_spark_starts(
     audit: Audit, archived: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "running_session", lambda _: pytest.fail("Spark started"))
+    monkeypatch.setattr(job_session, "running_session", lambda _: pytest.fail("Spark started"))
 
     outcome = audit("--data", archived[0], "--bootstrap", "127.0.0.1:1", "--deep", *TOPICS)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.arguments.connection import CommandError
-from kbroker.cli.pipeline.job_display import JobDisplay, progress_text
+from kbroker.cli.pipeline.job_display import StreamDisplay, progress_text
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
@@ -76,7 +76,7 @@ def test_a_job_that_had_nothing_to_do_from_the_start_says_so() -> None:
 
 def test_a_job_that_is_started_again_says_so_on_a_line_that_stays() -> None:
     stream = StringIO()
-    display = JobDisplay(stream, "nightly", None)
+    display = StreamDisplay(None, "table", stream=stream, name="nightly")
 
     display.tries_again("Spark is slow")
     display.end()
@@ -93,7 +93,7 @@ def test_a_job_whose_cluster_is_away_says_why_it_waits() -> None:
 
 def test_a_terminal_sees_the_start_of_spark_and_then_the_run() -> None:
     stream = Terminal()
-    display = JobDisplay(stream, "nightly", None)
+    display = StreamDisplay(None, "table", stream=stream, name="nightly")
 
     display.starting()
     display.end()
@@ -103,7 +103,7 @@ def test_a_terminal_sees_the_start_of_spark_and_then_the_run() -> None:
 
 def test_a_file_sees_nothing_at_the_start() -> None:
     stream = StringIO()
-    display = JobDisplay(stream, "nightly", None)
+    display = StreamDisplay(None, "table", stream=stream, name="nightly")
 
     display.starting()
     display.progress(progress(0, 5))
@@ -116,7 +116,7 @@ def test_every_batch_is_a_line_of_json(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"batch": 2}\n')
 
-    JobDisplay(StringIO(), "nightly", MetricsFile(path, "nightly")).finished(REPORT)
+    StreamDisplay(str(path), "table", stream=StringIO(), name="nightly").finished(REPORT)
 
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
         {"batch": 2},
@@ -139,12 +139,14 @@ def test_metrics_that_cannot_be_written_are_told_before_the_job_begins(tmp_path:
     (tmp_path / "file").touch()
 
     with pytest.raises(CommandError, match="cannot write --metrics"):
-        MetricsFile(tmp_path / "file" / "m", "nightly")
+        MetricsFile(tmp_path / "file" / "m").begin()
     with pytest.raises(PipelineError, match="cannot write --metrics"):
-        MetricsFile(tmp_path, "nightly")
+        MetricsFile(tmp_path).begin()
 
 
 def test_directories_on_the_way_to_the_metrics_are_made(tmp_path: Path) -> None:
-    MetricsFile(tmp_path / "new" / "m", "nightly").write(REPORT)
+    file = MetricsFile(tmp_path / "new" / "m")
+    file.begin()
+    file.write("nightly", REPORT)
 
     assert (tmp_path / "new" / "m").read_text().count("\n") == 1

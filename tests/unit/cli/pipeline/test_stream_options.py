@@ -10,17 +10,19 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli.pipeline import stream_options
-from kbroker.cli.pipeline.stream_command import run_stream_job
-from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
+from kbroker.cli.pipeline.job_plan import print_plan
+from kbroker.cli.pipeline.stream_options import source_options
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.jobs.stream import Stream
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
 from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
+from kbroker.pipeline.spark_job.session import SessionSettings
 
 KAFKA = ("--bootstrap", "h:1", "--topics", "a,b")
 RUN = ("--checkpoint", "/checkpoint", "--once")
+Seen = tuple[Stream, Any, SessionSettings]
 
 
 class Source:
@@ -57,38 +59,41 @@ def work(batch: Batch) -> BatchResult:
 
 
 @pytest.fixture
-def seen() -> list[StreamOptions]:
+def seen() -> list[Seen]:
     return []
 
 
 @pytest.fixture
-def call(seen: list[StreamOptions]) -> Callable[..., Result]:
-    """Calls a job that only remembers its options."""
+def call(seen: list[Seen]) -> Callable[..., Result]:
+    """Call a job that only remembers what it is to read."""
 
     @click.command("copy")
     @click.option("--to", required=True)
-    @stream_job_options
-    def copy(options: StreamOptions, to: str) -> int:
-        seen.append(options)
-        return run_stream_job(options, "copy", to, work) if options.is_dry_run else 0
+    @source_options
+    def copy(
+        stream: Stream, to: str, dry_run: bool, output: str, spark: SessionSettings, metrics: str
+    ) -> int:
+        source = stream.source()
+        seen.append((stream, source, spark))
+        if dry_run:
+            print_plan(stream.job(source, "copy", to, work), output)
+        return 0
 
     return lambda *arguments: CliRunner().invoke(copy, ["--to", "/to", *arguments])
 
 
-def test_a_cluster_is_read_through_kafka(
-    call: Callable[..., Result], seen: list[StreamOptions]
-) -> None:
+def test_a_cluster_is_read_through_kafka(call: Callable[..., Result], seen: list[Seen]) -> None:
     result = call(
         *KAFKA, *RUN, "--kafka-option", "kafka.max.poll.records=9", "--master", "local[3]"
     )
 
     assert result.exit_code == 0, result.output
-    (options,) = seen
-    assert isinstance(options.source, KafkaSource)
-    assert (options.source.bootstrap, options.source.topics) == ("h:1", ("a", "b"))
-    assert options.source.options == {"kafka.max.poll.records": "9"}
-    assert (options.name, options.every_s) == ("copy", None)
-    assert options.session.settings("app", needs_connector=True).master == "local[3]"
+    ((stream, source, spark),) = seen
+    assert isinstance(source, KafkaSource)
+    assert (source.bootstrap, source.topics) == ("h:1", ("a", "b"))
+    assert source.options == {"kafka.max.poll.records": "9"}
+    assert (stream.job(source, "copy", "", work).name, stream.every_s) == ("copy", None)
+    assert (spark.master, spark.is_chosen) == ("local[3]", True)
 
 
 @pytest.mark.parametrize(
@@ -124,16 +129,16 @@ def test_what_does_not_belong_together_is_refused(
 
 
 def test_finished_batches_are_told_to_the_cluster_that_is_read(
-    call: Callable[..., Result], seen: list[StreamOptions]
+    call: Callable[..., Result], seen: list[Seen]
 ) -> None:
     call(*KAFKA, *RUN)
     call(*KAFKA, *RUN, "--commit-offsets")
 
-    assert [each.commit_to and each.commit_to.bootstrap for each in seen] == [None, "h:1"]
+    assert [stream.commit_offsets for stream, *_ in seen] == [False, True]
 
 
 def test_the_command_line_chooses_between_once_and_every_against_the_file(
-    call: Callable[..., Result], seen: list[StreamOptions], tmp_path: Path
+    call: Callable[..., Result], seen: list[Seen], tmp_path: Path
 ) -> None:
     config = tmp_path / "f.toml"
     config.write_text('every = "10s"\ncheckpoint = "/c"\nbootstrap = "h:1"\ntopics = ["a"]\n')
@@ -142,7 +147,7 @@ def test_the_command_line_chooses_between_once_and_every_against_the_file(
     call("--config", str(config), "--once")
     call("--config", str(config), "--every", "2s")
 
-    assert [options.every_s for options in seen] == [10.0, None, 2.0]
+    assert [stream.every_s for stream, *_ in seen] == [10.0, None, 2.0]
 
 
 def test_an_address_in_the_environment_gives_way_to_directories(
@@ -158,7 +163,7 @@ def test_an_address_in_the_environment_gives_way_to_directories(
 def test_a_dry_run_shows_the_plan_and_writes_nothing(
     call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stream_options, "source_of", lambda _: Source())
+    monkeypatch.setattr(Stream, "source", lambda _: Source())
     checkpoint = tmp_path / "checkpoint"
 
     result = call("--checkpoint", str(checkpoint), "--dry-run", "--batch-records", "77")
@@ -177,7 +182,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(
 def test_a_dry_run_tells_what_would_stop_the_job(
     call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stream_options, "source_of", lambda _: Source())
+    monkeypatch.setattr(Stream, "source", lambda _: Source())
     (tmp_path / "photos").mkdir()
 
     result = call("--checkpoint", str(tmp_path), "--dry-run")
@@ -189,10 +194,10 @@ def test_a_dry_run_tells_what_would_stop_the_job(
 def test_a_source_that_cannot_be_made_is_a_sentence(
     call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: click.Context) -> Source:
+    def refuse(_: Stream) -> Source:
         raise PipelineError("no such cluster", ExitCode.CANNOT_CONNECT)
 
-    monkeypatch.setattr(stream_options, "source_of", refuse)
+    monkeypatch.setattr(Stream, "source", refuse)
 
     result = call("--checkpoint", "/c", "--once")
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.cli.topic import changes as topic_changes
-from kbroker.client import topic_requests
+from kbroker.client import topic_changes, topic_requests
 from kbroker.errors import ErrorCode
 
 
@@ -51,8 +50,8 @@ def test_a_topic_that_was_not_made_is_told_with_the_reason(
     links: Any = None
 
     refusal = topic_changes.Refusal(sentence, code)
-    assert topic_changes.made_topics(links, ["t"], {}, partitions=1) == [refusal]
-    assert topic_changes.grown(links, "t", 2) == [refusal]
+    assert topic_changes.made_topics(links, ["t"], {}, print, partitions=1) == [refusal]
+    assert topic_changes.grown(links, "t", 2, print) == [refusal]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def test_a_topic_that_is_being_deleted_is_not_taken_for_one_that_is_there(
     view = SimpleNamespace(code=seen)
     links: Any = SimpleNamespace(topic=lambda _: view, ready_topic=lambda _: None if seen else view)
 
-    refused = topic_changes.made_topics(links, ["t"], {}, partitions=1, may_exist=may_exist)
+    refused = topic_changes.made_topics(links, ["t"], {}, print, partitions=1, may_exist=may_exist)
 
     said = [refusal.sentence for refusal in refused]
     is_fine = may_exist and not seen

@@ -15,8 +15,9 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.spark_job.batch import Batch, BatchReport, BatchResult, Ending, NoEvents, Work
+from kbroker.pipeline.spark_job.batch import Batch, BatchReport, BatchResult, Ending, Work
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.job_events import JobEvents
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges, format_offsets
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 
@@ -137,7 +138,7 @@ class Source:
         return self.queries[-1]
 
 
-class Counting(NoEvents):
+class Counting(JobEvents):
     def __init__(self) -> None:
         self.reports: list[BatchReport] = []
         self.sentences: list[str] = []
@@ -283,7 +284,7 @@ def test_a_cluster_that_restarts_does_not_end_a_job_that_goes_on(
     source.latest = latest  # type: ignore[method-assign]
     going = job(source, count, every_s=1.0)
     told: list[str | None] = []
-    events = NoEvents()
+    events = JobEvents()
     events.progress = lambda progress: told.append(progress.trouble)  # type: ignore[method-assign]
 
     assert going.run(None, events).ending is Ending.STOPPED

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from kbroker.errors import Trouble
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     LOCATION_FILE,
     TreeLocation,
@@ -24,6 +23,7 @@ from kbroker.server.metadata_tree.tree_location import (
 from kbroker.server.start_error import StartError
 from kbroker.zk.copy_mark import UNFINISHED_COPY
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from tests.fakes.disks.failing_file_system import FailingFileSystem
 from tests.fakes.disks.memory_file_system import MemoryFileSystem
 from tests.fakes.trees.memory_tree_files import FixedClock

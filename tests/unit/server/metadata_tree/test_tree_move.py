@@ -8,7 +8,6 @@ import pytest
 
 from kbroker.log.disk.checkpoint import MetaProperties, write_meta_properties
 from kbroker.log.disk.format import LOCK_FILE
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     LOCATION_FILE,
     check_copied,
@@ -18,6 +17,7 @@ from kbroker.server.metadata_tree.tree_location import (
 from kbroker.server.metadata_tree.tree_move import Move, MoveOptions, TreeHome, locked_home
 from kbroker.server.start_error import StartError
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from kbroker.zk.tree_copy import CopyRefusedError
 from tests.fakes.disks.memory_file_system import MemoryFileSystem

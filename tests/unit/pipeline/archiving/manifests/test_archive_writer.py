@@ -11,6 +11,7 @@ import pytest
 
 from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
+from kbroker.pipeline.archiving.manifests import archive_writer
 from kbroker.pipeline.archiving.manifests.archive_mark import check_target
 from kbroker.pipeline.archiving.manifests.archive_reading import (
     LOCK_NAME,
@@ -345,7 +346,7 @@ def test_a_long_history_is_read_from_its_last_snapshot_and_says_the_same() -> No
 
 
 def test_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbroker.pipeline.archiving.manifests.archive_writer.SNAPSHOT_EVERY", 3)
+    monkeypatch.setattr(archive_writer, "SNAPSHOT_EVERY", 3)
     disk = new_disk()
     history(disk, 13)
 
@@ -446,7 +447,7 @@ def test_a_directory_without_an_archive_is_not_read_as_one() -> None:
 
 
 def test_a_snapshot_keeps_the_ids_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbroker.pipeline.archiving.manifests.archive_writer.SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(archive_writer, "SNAPSHOT_EVERY", 1)
     disk = new_disk()
     with writer(disk) as hand:
         hand.publish(ArchiveStep(kind="batch", batch=0, topic_ids={"t": "id-1"}))
@@ -458,7 +459,7 @@ def test_a_snapshot_keeps_the_ids_of_topics(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_snapshot_keeps_clusters_and_leader_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbroker.pipeline.archiving.manifests.archive_writer.SNAPSHOT_EVERY", 2)
+    monkeypatch.setattr(archive_writer, "SNAPSHOT_EVERY", 2)
     disk = new_disk()
     first, second = (
         EpochNote(topic="t", partition=0, leader_epoch=epoch, end_offset=10 * epoch)
@@ -507,7 +508,7 @@ def test_settings_are_written_when_they_are_new_or_changed() -> None:
 
 
 def test_a_snapshot_keeps_settings_and_knows_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbroker.pipeline.archiving.manifests.archive_writer.SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(archive_writer, "SNAPSHOT_EVERY", 1)
     disk = new_disk()
     with writer(disk) as hand:
         hand.publish(settings_step(0, {"t": {"retention.ms": "5"}, "u": {}}, t=2))

@@ -8,9 +8,9 @@ import pytest
 
 from kbroker.errors import Trouble, trouble_of
 from kbroker.log.disk.file_system import StorageError
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
 from kbroker.zk.tree import TreeStorageError
 from tests.fakes.disks.failing_file_system import FailingFileSystem
 from tests.fakes.disks.memory_file_system import MemoryFileSystem

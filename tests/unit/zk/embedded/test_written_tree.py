@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import has_tree
-from kbroker.server.metadata_tree.written_tree import write_tree
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
+from kbroker.zk.embedded.written_tree import write_tree
+from kbroker.zk.nodes.topic_ops import TopicWithLogs
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.disks.memory_file_system import MemoryFileSystem
@@ -24,7 +24,7 @@ async def test_a_broker_finds_its_topics_with_ids_settings_and_leaders() -> None
     disk = MemoryFileSystem()
     disk.make_directory("/data")
 
-    await write_tree(disk, "/data", CLUSTER, 0, [TOPIC])
+    await write_tree(disk, "/data", CLUSTER, 0, [TOPIC], 1_790_000_000_000)
 
     assert has_tree(disk, "/data")
     clock = SystemClock()
@@ -46,4 +46,4 @@ async def test_a_full_disk_is_told() -> None:
     disk.make_directory("/data")
 
     with pytest.raises(TreeUnavailableError, match="free some space"):
-        await write_tree(disk, "/data", CLUSTER, 0, [TOPIC])
+        await write_tree(disk, "/data", CLUSTER, 0, [TOPIC], 1_790_000_000_000)

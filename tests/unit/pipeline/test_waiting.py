@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbroker.cli.pipeline import job_signals
-from kbroker.cli.pipeline.job_signals import wait_until
+from kbroker.pipeline import waiting
+from kbroker.pipeline.waiting import wait_until
 
 
 class SleepingClock:
@@ -26,7 +26,7 @@ class SleepingClock:
 
 def waited(monkeypatch: pytest.MonkeyPatch, clock: SleepingClock, when_s: float) -> float:
     """The seconds that went by."""
-    monkeypatch.setattr(job_signals, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     wait_until(when_s, clock.sleep)
     return clock.now_s - 100.0
 

@@ -1,4 +1,4 @@
-"""Runs a mirror for a person: rounds, the target's topics, progress, Ctrl-C, report, exit code."""
+"""A mirror from the checks to the report: rounds, the target's topics, progress."""
 
 from __future__ import annotations
 
@@ -8,21 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
+from typing import Any
 
-from kbroker.cli.arguments.refusals import refuse
-from kbroker.cli.arguments.setting_changes import changed
-from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping, wait_until
-from kbroker.cli.pipeline.metrics_file import MetricsFile
-from kbroker.cli.pipeline.session_options import SessionOptions
-from kbroker.cli.pipeline.task_spread import tasks_spread
-from kbroker.cli.pipeline.watched_line import WatchedLine
-from kbroker.cli.shown.output import counted, duration_text, named, print_rows, say
-from kbroker.cli.topic.changes import grown, made_topics, refuse_topics
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.setting_changes import SettingChanges, changed
+from kbroker.client.topic_changes import grown, made_topics
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
@@ -33,17 +26,26 @@ from kbroker.pipeline.mirroring.mirror_lag import MirrorLag
 from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.pipeline.mirroring.topic_plan import TopicChange
-from kbroker.pipeline.spark_job.batch import BatchReport
+from kbroker.pipeline.spark_job.batch import BatchReport, Ending, JobProgress, JobReport
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
+from kbroker.pipeline.spark_job.job_events import (
+    NOBODY,
+    JobEvents,
+    StoppableJob,
+    polled_progress,
+)
+from kbroker.pipeline.spark_job.job_session import task_workers
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.session import uses_spark
 from kbroker.pipeline.spark_job.spread import Spread
+from kbroker.pipeline.waiting import wait_until
+from kbroker.wording import named
 
 _LOOKS = 2  # what was just made is looked at, too: others may have made and filled it
-_REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows", "lag")
 
 
-class MirrorRun:
-    """One call, from the checks to the report."""
+class MirrorRun(StoppableJob):
+    """A mirror from the checks to the report."""
 
     def __init__(
         self,
@@ -57,25 +59,22 @@ class MirrorRun:
         self._source, self._target, self._wish = source, target, wish
         self._replication_factor, self._every_s = replication_factor, every_s
         self._is_stopped = threading.Event()
-        self._stopped_by: list[int] = []
+        self._events = NOBODY
         self._job: MirrorJob | None = None
         self._rounds = self._groups = 0
         self._rows: Counter[TopicPartition] = Counter()
         self._starts: dict[TopicPartition, int] = {}
         self._lag = MirrorLag()
         self._waits_for = ""  # what the last round could not do without
-        self._told: set[str] = set()
+        self._said: set[str] = set()
 
-    def run(
-        self, checkpoint: str, session: SessionOptions | None, metrics: Path | None, output: str
-    ) -> int:
-        """The exit code; without a session the work is done in this process.
-
-        Raises PipelineError, ClientError, KafkaError, OSError and CommandError.
+    def run(self, checkpoint: str, spark: Any, events: JobEvents) -> JobReport:
+        """Mirror over `spark`, a SparkSession or chosen SessionSettings, else in this process.
+        Raises PipelineError, ClientError, KafkaError and OSError.
         """
         path = os.path.abspath(checkpoint)
         held = Checkpoint(path)
-        file = MetricsFile(metrics, "mirror") if metrics else None
+        self._events = events
         with (
             closing(ClusterLinks(self._source)) as readers,
             closing(ClusterLinks(self._target)) as writers,
@@ -88,34 +87,24 @@ class MirrorRun:
             record = held.claim(identity, PlacesElsewhere())
             job.board.clear()
             if not job.in_transactions:
-                say(
+                events.note(
                     "the target has no transactions: after a crash some records may come twice, "
                     "and none is left out"
                 )
             begun_s = time.monotonic()
             with (
-                tasks_spread(session, "mirror") as (spread, _),
-                stopping(self, "transaction") as self._stopped_by,
+                task_workers(spark, "mirror", events, over_spark=uses_spark(spark, 0)) as workers,
+                events.running(self, "transaction"),
+                polled_progress(events, lambda: self._progress(job, time.monotonic() - begun_s)),
             ):
-                line = WatchedLine(lambda: self._progress(job, time.monotonic() - begun_s))
-                try:
-                    self._go_round(writers, spread, record.job_id, file)
-                finally:
-                    line.end()
-            self._report(job, output)
-            self._say_end(time.monotonic() - begun_s)
-        is_at_end = self._every_s is None and not self._is_stopped.is_set()
-        return exit_code(self._stopped_by, is_at_end=is_at_end)
+                self._go_round(writers, workers.spread, record.job_id)
+            return self._report(job, time.monotonic() - begun_s)
 
     def stop(self) -> None:
         """End after the transactions that are open."""
         self._is_stopped.set()
         if self._job is not None:
             self._job.board.stop()
-
-    def cut(self) -> None:
-        """End at once: what is open is aborted by the next run."""
-        leave_by(self._stopped_by)
 
     def _identity(self, job: MirrorJob) -> JobIdentity:
         return JobIdentity(
@@ -125,9 +114,7 @@ class MirrorRun:
             target=f"cluster {job.target_id}",
         )
 
-    def _go_round(
-        self, writers: ClusterLinks, spread: Spread, job_id: str, file: MetricsFile | None
-    ) -> None:
+    def _go_round(self, writers: ClusterLinks, spread: Spread, job_id: str) -> None:
         """Rounds until it is stopped. Trouble that passes ends a run that has not seen a whole
         round yet, or is to be one; later it is waited for.
         """
@@ -140,13 +127,12 @@ class MirrorRun:
                 if self._every_s is None or not self._rounds or not passes:
                     raise
                 self._waits_for = str(error)
-                self._tell(f"mirror waits: {error}")
+                self._say_once(f"mirror waits: {error}")
                 if self._job is not None:
                     self._job.break_off()
             else:
                 self._waits_for = ""
-                if file is not None:
-                    file.write(report)
+                self._events.finished(report)
             if self._every_s is None:
                 return
             wait_until(next_s, self._is_stopped.wait)
@@ -174,11 +160,11 @@ class MirrorRun:
         is_last = self._every_s is None and not self._is_stopped.is_set()
         self._groups += job.end_round(tasks, results, is_last=is_last)
         for sentence in job.held:
-            self._tell(f"{sentence}, or let it go on by itself")
+            self._say_once(f"{sentence}, or let it go on by itself")
         for sentence in job.unmoved:
             if is_last:
                 raise PipelineError(f"{sentence}; run again")
-            self._tell(f"{sentence}; the next round tries again")
+            self._say_once(f"{sentence}; the next round tries again")
         self._lag = job.lag(time.time_ns() // 1_000_000)
         self._rounds += 1
         seconds = time.monotonic() - begun_s
@@ -186,29 +172,30 @@ class MirrorRun:
 
     def _make(self, writers: ClusterLinks, change: TopicChange) -> None:
         """The topic, or partitions that it lacks. ClientError if the target refuses for now,
-        CommandError if it does for good.
+        PipelineError if it does for good.
         """
         if change.is_new:
             failures = made_topics(
                 writers,
                 [change.name],
                 change.sets,
+                self._events.note,
                 partitions=change.partitions,
                 replication_factor=self._replication_factor,
                 may_exist=True,
             )
         else:
-            failures = grown(writers, change.name, change.partitions)
+            failures = grown(writers, change.name, change.partitions, self._events.note)
         for failure in failures:
-            if failure.may_pass:
-                raise ClientError(failure.sentence)
-        refuse_topics(failures)
+            raise (ClientError if failure.may_pass else PipelineError)(failure.sentence)
 
     def _set(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """Settings of a topic that was there. CommandError if the target refuses."""
+        """Settings of a topic that was there. PipelineError if the target refuses."""
         if not change.is_new and (change.sets or change.removes):
             resource = Resource(ResourceType.TOPIC, change.name)
-            refuse(changed(writers, [resource], sets=change.sets, deletes=change.removes))
+            wanted = SettingChanges(change.sets, change.removes)
+            for refusal in changed(writers, [resource], wanted, self._events.note):
+                raise PipelineError(refusal)
 
     def _take(self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult]) -> None:
         """Count what was done. PipelineError if a partition could not go on, for good or in the
@@ -220,22 +207,21 @@ class MirrorRun:
             if self._job is not None:
                 self._job.board.note(partition, 0)  # they are counted
             for note in result.notes:
-                self._tell(note)
+                self._say_once(note)
         for result in results:
             if result.refusal is None:
                 continue
             if self._every_s is None or not result.may_pass:
                 raise PipelineError(result.refusal, result.code, result.trouble)
-            self._tell(f"mirror waits: {result.refusal}")
+            self._say_once(f"mirror waits: {result.refusal}")
         job = self._job
         if job is not None and job.silent:
-            self._tell(f"no leader answers for {named(job.silent)}: the next round tries again")
+            self._say_once(f"no leader answers for {named(job.silent)}: the next round tries again")
 
-    def _tell(self, sentence: str) -> None:
-        """Say it once."""
-        if sentence not in self._told:
-            self._told.add(sentence)
-            say(sentence)
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self._events.note(sentence)
 
     def _metrics(
         self,
@@ -262,33 +248,31 @@ class MirrorRun:
             lag_s=self._lag.seconds,
         )
 
-    def _progress(self, job: MirrorJob, seconds: float) -> str:
-        rows = self._rows.total() + job.board.rows()
-        done = f"mirror: {counted(rows, 'row')} in {counted(self._rounds, 'round')}"
-        if self._waits_for:
-            return f"{done}, waiting: {self._waits_for}"
-        lag = f", {self._lag.text()}" if self._rounds else ""  # known at the end of a round
-        return f"{done}, {rows / max(seconds, 1e-6):,.0f} rows/s{lag}"
+    def _progress(self, job: MirrorJob, seconds: float) -> JobProgress:
+        is_known = self._rounds > 0  # the lag, from the end of a round on
+        return JobProgress(
+            rows=self._rows.total() + job.board.rows(),
+            seconds=seconds,
+            batches=self._rounds,
+            backlog=self._lag.records if is_known else None,
+            lag_s=self._lag.seconds if is_known else None,
+            trouble=self._waits_for or None,
+        )
 
-    def _report(self, job: MirrorJob, output: str) -> None:
-        rows = [
-            {
-                "topic": partition.topic,
-                "partition": partition.partition,
-                "start_offset": self._starts[partition],
-                "end_offset": place,
-                "rows": self._rows[partition],
-                "lag": self._lag.by_partition.get(partition, 0),
-            }
-            for partition, place in sorted(job.places.items())
-        ]
-        print_rows(rows, _REPORT_COLUMNS, output)
-
-    def _say_end(self, seconds: float) -> None:
-        rows = self._rows.total()
-        ending = "stopped" if self._is_stopped.is_set() else "reached the end"
-        say(
-            f"mirror {ending}: {counted(rows, 'row')} in {counted(self._rounds, 'round')}, "
-            f"{duration_text(seconds)}, {rows / max(seconds, 1e-6):,.0f} rows/s, "
-            f"{counted(self._groups, 'group')} moved, {self._lag.text()}"
+    def _report(self, job: MirrorJob, seconds: float) -> JobReport:
+        return JobReport(
+            name="mirror",
+            ending=Ending.STOPPED if self._is_stopped.is_set() else Ending.REACHED,
+            rows=self._rows.total(),
+            seconds=seconds,
+            ranges={
+                partition: OffsetRange(self._starts[partition], place)
+                for partition, place in job.places.items()
+            },
+            rows_by_partition={partition: self._rows[partition] for partition in job.places},
+            batches=self._rounds,
+            backlog=self._lag.records,
+            backlog_by_partition=self._lag.by_partition,
+            lag_s=self._lag.seconds,
+            moved_groups=self._groups,
         )

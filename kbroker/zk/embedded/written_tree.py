@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kbroker.log.disk.file_system import FileSystem
-from kbroker.server.metadata_tree.topic_ops import TopicWithLogs, topic_ops
-from kbroker.server.metadata_tree.tree_files import TreeDirectory
-from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_directory import TreeDirectory
+from kbroker.zk.nodes.topic_ops import TopicWithLogs, topic_ops
 from kbroker.zk.zk_utils import ZkUtils
 
 
@@ -18,12 +18,13 @@ async def write_tree(
     cluster_id: str,
     broker_id: int,
     topics: Iterable[TopicWithLogs],
+    now_ms: int,
 ) -> None:
     """Write a tree into a directory that has none; it is on the device when this returns.
 
-    Raises TreeUnavailableError.
+    `now_ms` is the Unix time of all nodes. Raises TreeUnavailableError.
     """
-    clock = SystemClock()
+    clock = _Moment(now_ms)
     store = EmbeddedTree(clock, TreeDirectory(file_system, directory))
     try:
         zk = ZkUtils(store.session(), clock)
@@ -33,3 +34,16 @@ async def write_tree(
         await zk.tree.multi(ops)
     finally:
         store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Implements Clock: the whole tree is of one moment."""
+
+    unix_ms: int
+
+    def now_ms(self) -> int:
+        return self.unix_ms
+
+    def monotonic_ms(self) -> float:
+        return 0.0

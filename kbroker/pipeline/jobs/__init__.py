@@ -1,0 +1,1 @@
+"""A function for each job, for notebooks, schedulers and commands."""

@@ -1,0 +1,32 @@
+"""Numbers, names and times in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 batch`, `2,000 batches`."""
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
+
+
+def named(items: Iterable[object], most: int = 10) -> str:
+    """`a, b, c and 4 more`: as many as a line can hold."""
+    names = list(map(str, items))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def duration_text(seconds: float) -> str:
+    """`12 s`, `3 min` or `2.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 5_400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3_600:.1f} h"
+
+
+def shown(name: str) -> str:
+    """A name for a sentence, in quotes where one would not see it."""
+    return name if name and name == name.strip() and name.isprintable() else repr(name)
