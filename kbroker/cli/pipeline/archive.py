@@ -63,24 +63,19 @@ class ArchiveCommand(click.Command):
 @click.command(cls=ArchiveCommand)
 @click.option("--to", "target", required=True, type=directory, metavar="DIR", help="The archive.")
 @click.option(
-    "--allow-loss",
-    is_flag=True,
+    "--allow-loss", is_flag=True,
     help="Continue where the source deleted records before they were archived, or has some that "
     "cannot be read, and note them as lost.",
-)
+)  # fmt: skip
 @click.option(
-    "--strict",
-    is_flag=True,
+    "--strict", is_flag=True,
     help="End with exit code 1 if offsets are missing that nothing explains, or cannot be read.",
-)
+)  # fmt: skip
 @click.option(
-    "--json-schema",
-    "json_schemas",
-    multiple=True,
-    metavar="[TOPIC=]SCHEMA",
+    "--json-schema", "json_schemas", multiple=True, metavar="[TOPIC=]SCHEMA",
     help="Parse values as JSON into a column `json`: DDL such as 'id BIGINT, name STRING', or the "
     "name of a file with DDL or a Spark schema. May be repeated, with TOPIC= for one topic.",
-)
+)  # fmt: skip
 @click.option("--merge", is_flag=True, help="Merge small files of past hours afterwards.")
 @source_options
 def archive(

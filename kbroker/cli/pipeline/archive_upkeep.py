@@ -6,7 +6,7 @@ None of them needs Java. They may run while a job archives; two of them at a tim
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
 import click
@@ -29,24 +29,18 @@ _HOUR_MS: Final = 3_600_000
 _MB: Final = 1024 * 1024
 
 
-def _archive_option(command: Any) -> Any:
-    return click.option(
-        "--to", "target", required=True, type=directory, metavar="DIR", help="The archive."
-    )(command)
-
-
-def _topics_option(command: Any) -> Any:
-    return click.option("--topics", type=names, metavar="A,B", help="Only these topics.")(command)
+_archive_option = click.option(
+    "--to", "target", required=True, type=directory, metavar="DIR", help="The archive."
+)
+_topics_option = click.option("--topics", type=names, metavar="A,B", help="Only these topics.")
 
 
 @click.command("list")
 @_archive_option
 @click.option(
-    "--settings",
-    "shows_settings",
-    is_flag=True,
+    "--settings", "shows_settings", is_flag=True,
     help="List topics instead, with how many partitions they have and the settings of their own.",
-)
+)  # fmt: skip
 @click.option(
     "--groups", "shows_groups", is_flag=True, help="List how far groups have read instead."
 )
@@ -80,11 +74,11 @@ def _list_partitions(state: ArchiveState, output: str) -> None:
 
 
 def _list_settings(state: ArchiveState, output: str) -> None:
-    is_text = output in ("table", "csv")
     rows = []
     for topic in state.topics():
-        settings = state.topic_settings.get(topic)
-        shown = _setting_text(settings) if is_text and settings is not None else settings
+        shown: Any = state.topic_settings.get(topic)
+        if shown is not None and output in ("table", "csv"):
+            shown = "; ".join(f"{name}={value}" for name, value in sorted(shown.items()))
         count = state.partition_counts.get(topic)
         rows.append({"topic": topic, "partitions": count, "settings": shown})
     print_rows(rows, _SETTING_COLUMNS, output)
@@ -103,29 +97,17 @@ def _list_groups(state: ArchiveState, output: str) -> None:
     print_rows(rows, _GROUP_COLUMNS, output)
 
 
-def _setting_text(settings: Mapping[str, str]) -> str:
-    return "; ".join(f"{name}={value}" for name, value in sorted(settings.items()))
-
-
 @click.command("merge")
 @_archive_option
 @_topics_option
 @click.option(
-    "--older-than",
-    type=duration,
-    default="1h",
-    show_default=True,
-    metavar="DURATION",
+    "--older-than", type=duration, default="1h", show_default=True, metavar="DURATION",
     help="Only hours that ended at least this long ago: younger ones still grow.",
-)
+)  # fmt: skip
 @click.option(
-    "--target-size",
-    type=size,
-    default="256MB",
-    show_default=True,
-    metavar="SIZE",
+    "--target-size", type=size, default="256MB", show_default=True, metavar="SIZE",
     help="Target size of merged files.",
-)
+)  # fmt: skip
 def merge(target: str, topics: Collection[str] | None, older_than: float, target_size: int) -> None:
     """Merge small files of past hours. Merged files replace them for readers at once; the small
     ones are deleted by a later run, an hour afterwards.
@@ -138,12 +120,9 @@ def merge(target: str, topics: Collection[str] | None, older_than: float, target
 @_archive_option
 @_topics_option
 @click.option(
-    "--keep",
-    required=True,
-    type=duration,
-    metavar="DURATION",
+    "--keep", required=True, type=duration, metavar="DURATION",
     help="Delete files whose records are all older than this, such as 30d.",
-)
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
 @output_option
 def expire(
@@ -158,12 +137,8 @@ def expire(
         gone = expire_files(
             os.path.abspath(target), int(keep * 1_000), topics or (), is_dry_run=dry_run
         )
-    columns = ("path", "rows", "size_bytes")
-    print_rows(
-        [{"path": e.path, "rows": e.rows, "size_bytes": e.size_bytes} for e in gone],
-        columns,
-        output,
-    )
+    shown = [{"path": e.path, "rows": e.rows, "size_bytes": e.size_bytes} for e in gone]
+    print_rows(shown, ("path", "rows", "size_bytes"), output)
     verb = "would expire" if dry_run else "expired"
     rows = sum(entry.rows for entry in gone)
     say(f"{counted(len(gone), 'file')} {verb}, {counted(rows, 'row')}")
@@ -175,10 +150,8 @@ def merge_archive(
     older_than_ms: int = _HOUR_MS,
     target_bytes: int = 256 * _MB,
 ) -> None:
-    """Merge, and say what was merged; raises PipelineError."""
-    from kbroker.pipeline.archiving.upkeep.merge_and_expiry import (
-        merge_small_files,  # brings pyarrow
-    )
+    """Merge small files, and say how many. Raises PipelineError."""
+    from kbroker.pipeline.archiving.upkeep.merge_and_expiry import merge_small_files  # pyarrow
 
     report = merge_small_files(path, topics, older_than_ms, target_bytes)
     say(

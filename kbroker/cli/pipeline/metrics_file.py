@@ -36,7 +36,7 @@ class MetricsFile:
 
     def write(self, name: str, report: BatchReport) -> None:
         """Append the line of a batch of the job `name`. PipelineError if that fails."""
-        self._append(json.dumps(metrics_of(name, report)) + "\n")
+        self._append(json.dumps(_metrics_of(name, report)) + "\n")
 
     def _append(self, text: str) -> None:
         try:
@@ -46,7 +46,7 @@ class MetricsFile:
             raise PipelineError(f"cannot write --metrics {self._path}: {error.strerror}") from error
 
 
-def metrics_of(name: str, report: BatchReport) -> dict[str, object]:
+def _metrics_of(name: str, report: BatchReport) -> dict[str, object]:
     ranges: dict[str, dict[str, list[int]]] = {}
     for (topic, partition), each in sorted(report.ranges.items()):
         ranges.setdefault(topic, {})[str(partition)] = [each.start, each.end]

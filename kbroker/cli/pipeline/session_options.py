@@ -69,25 +69,17 @@ def pipeline_errors(verbose: bool = False) -> Iterator[None]:
 
 _OPTIONS = (
     click.option(
-        "--master",
-        default="local[*]",
-        show_default=True,
-        metavar="URL",
+        "--master", default="local[*]", show_default=True, metavar="URL",
         help="Where Spark runs: local[N], or the address of a cluster that has kbroker installed.",
     ),
     click.option(
-        "--spark-conf",
-        type=pair,
-        multiple=True,
-        metavar="KEY=VALUE",
+        "--spark-conf", type=pair, multiple=True, metavar="KEY=VALUE",
         help="A setting of Spark, such as spark.driver.memory=4g. May be repeated.",
     ),
     click.option(
-        "--jars",
-        multiple=True,
-        metavar="PATH",
+        "--jars", multiple=True, metavar="PATH",
         help="A jar, or a folder of jars: Spark's Kafka connector, for machines that reach no "
         "registry. May be repeated.",
     ),
     click.option("--verbose", is_flag=True, help="Show everything that Java, Ivy and Spark print."),
-)
+)  # fmt: skip
