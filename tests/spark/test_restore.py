@@ -19,8 +19,8 @@ from kbroker.pipeline.restoring.logs.log_task import restore_log
 from kbroker.pipeline.restoring.logs.restore_note import RestoreNote, noted_topics
 from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory
 from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish, plan_restore
+from kbroker.pipeline.restoring.restore_tasks import run_tasks
 from kbroker.pipeline.restoring.task_board import TaskBoard
-from kbroker.pipeline.restoring.task_result import run_tasks
 from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
 from kbroker.pipeline.restoring.topics.restore_checkpoint import RestoreCheckpoint
 from kbroker.pipeline.restoring.topics.topic_restore import TopicRestore, TopicTargets

@@ -8,13 +8,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restoring.task_board import TaskBoard
-from kbroker.pipeline.restoring.task_result import TaskResult, run_tasks
+from kbroker.pipeline.restoring.task_result import TaskResult
 from kbroker.pipeline.spark_job.batch import Ending, JobProgress, JobReport
 from kbroker.pipeline.spark_job.job_events import JobEvents, StoppableJob, polled_progress
 from kbroker.pipeline.spark_job.job_session import task_workers
 from kbroker.pipeline.spark_job.offsets import Ranges
 from kbroker.pipeline.spark_job.session import uses_spark
+from kbroker.pipeline.spark_job.spread import Spread
 
 TaskT = TypeVar("TaskT")
 
@@ -74,3 +76,14 @@ class RestoreTasks(StoppableJob):
         return JobProgress(
             rows=rows, seconds=time.monotonic() - begun_s, backlog=max(self._rows - rows, 0)
         )
+
+
+def run_tasks(
+    spread: Spread, function: Callable[[TaskT], TaskResult], tasks: Sequence[TaskT]
+) -> list[TaskResult]:
+    """Do all tasks. Raises PipelineError with the first refusal if one could not go on."""
+    results = spread(function, tasks)
+    for result in results:
+        if result.refusal is not None:
+            raise PipelineError(result.refusal, result.code, result.trouble)
+    return results
