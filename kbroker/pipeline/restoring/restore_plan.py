@@ -63,7 +63,7 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """Which partitions of an archive go where, for a wish."""
+    """Partitions of an archive with their targets, for a wish."""
 
     state: ArchiveState
     wish: RestoreWish
@@ -71,12 +71,11 @@ class RestorePlan:
 
     @property
     def rows(self) -> int:
-        """At most so many are written."""
+        """At most so many are written: files also have rows that are not wanted."""
         return sum(plan.rows for plan in self.partitions)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes to read."""
         return sum(plan.size_bytes for plan in self.partitions)
 
 
