@@ -80,12 +80,12 @@ def audit(ctx: click.Context, /, spark: SessionSettings, **given: Any) -> None:
     Any of the three may be left out. Nothing is written but the report. Exit code 0: nothing is
     wrong; 1: data is at risk (severity error); 2: usage; 3: the cluster cannot be reached.
     """
-    from kbroker.pipeline.jobs.audit import audit as run_audit
+    from kbroker.pipeline.jobs.audit import audit as check
 
     has_other_source = bool(given["data"] or given["archive"])
     display = _AuditDisplay(spark.master, given)
     try:
-        result = run_audit(
+        result = check(
             data=[named(path) for path in given["data"]],
             bootstrap=wished_bootstrap(ctx, has_other_source=has_other_source),
             spark=spark,

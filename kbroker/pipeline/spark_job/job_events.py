@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
     from kbroker.pipeline.spark_job.offsets import Ranges
 
 
-class StoppableJob:
+class StoppableJob(ABC):
     """A job that can be ended while it runs; any thread may call it."""
 
+    @abstractmethod
     def stop(self) -> None:
         """End after the piece of work that is done now."""
-        raise NotImplementedError
 
     def cut(self) -> bool:
         """End at once; False if only the end of the process does that. The next run then mends what

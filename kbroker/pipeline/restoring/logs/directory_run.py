@@ -34,9 +34,9 @@ from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, Place
 from kbroker.pipeline.spark_job.job_events import JobEvents
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.topic_name import topic_name_fault
-from kbroker.zk.embedded.written_tree import write_tree
 from kbroker.zk.nodes.topic_ops import TopicWithLogs
 from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.written_tree import write_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from kbroker.server.metadata_tree.tree_location import has_tree
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.embedded.tree_directory import TreeDirectory
-from kbroker.zk.embedded.written_tree import write_tree
 from kbroker.zk.nodes.topic_ops import TopicWithLogs
 from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.written_tree import write_tree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.disks.memory_file_system import MemoryFileSystem
 
