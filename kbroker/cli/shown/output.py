@@ -17,7 +17,6 @@ from kbroker.wording import counted, duration_text, named
 __all__ = [
     "FORMATS",
     "Row",
-    "block",
     "counted",
     "csv_cell",
     "csv_line",
@@ -29,7 +28,6 @@ __all__ = [
     "print_rows",
     "print_text",
     "say",
-    "terminal_width",
 ]
 
 _MEASURED_ROWS = 200  # of a stream: they set the widths of a table's columns
@@ -115,8 +113,6 @@ def filled(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         name for name in columns if not rows or any(row.get(name) is not None for row in rows)
     )
-
-
 
 
 def csv_line(texts: Iterable[str | None]) -> str:

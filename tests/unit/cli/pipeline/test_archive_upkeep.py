@@ -12,7 +12,11 @@ from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.archive import archive
 from kbroker.cli.pipeline.job_display import StreamDisplay
 from kbroker.pipeline.archiving.archive_job import ArchiveJob
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter, StagedFile
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    StagedFile,
+)
 from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archiving.tasks.task_facts import FileFact
 from kbroker.pipeline.jobs import archive as archive_job
