@@ -28,7 +28,7 @@ class Owner(Protocol):
     """The client or broker whose request takes memory."""
 
     is_closed: bool
-    give_up: Callable[[], None] | None  # called when the owner is gone
+    when_closed: tuple[Callable[[], None], ...]  # called when the owner is gone
 
 
 class Share:
@@ -119,11 +119,11 @@ async def _while_there(owner: Owner | None, future: asyncio.Future[None]) -> Non
 
     if owner.is_closed:
         give_up()
-    owner.give_up = give_up
+    owner.when_closed += (give_up,)
     try:
         await future
     finally:
-        owner.give_up = None
+        owner.when_closed = tuple(each for each in owner.when_closed if each is not give_up)
 
 
 class _Waiting(NamedTuple):
@@ -150,11 +150,9 @@ class MemoryRoom:
 
     @property
     def is_full(self) -> bool:
-        """Whether more than the budget is taken."""
         return self.taken_bytes > self._budget_bytes
 
     def share(self, owner: Owner | None = None) -> Share:
-        """A share that takes nothing yet."""
         return Share(self, owner)
 
     def change(self, share: Share, size_bytes: int) -> bool:

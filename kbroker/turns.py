@@ -59,7 +59,6 @@ def turns() -> Turns:
 
 
 async def turn() -> None:
-    """Let everything else have its turn."""
     await turns().next()
 
 

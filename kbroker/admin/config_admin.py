@@ -59,7 +59,6 @@ class ConfigAdmin:
 
     @property
     def in_force(self) -> KafkaConfig:
-        """The settings that this broker works with now."""
         return self._config()
 
     async def topic_overrides(self, topic: str) -> Mapping[str, str]:

@@ -121,7 +121,6 @@ class NewTopics:
 
 
 def topic_exists(name: str) -> KafkaError:
-    """The refusal of a topic that exists already."""
     return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 

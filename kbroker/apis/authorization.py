@@ -171,7 +171,6 @@ def the_cluster(_ctx: RequestContext, _request: Any) -> Resource:
 
 
 def its_group(_ctx: RequestContext, request: Any) -> Resource:
-    """The group that the request names."""
     return Resource(ResourceType.GROUP, request.group_id)
 
 

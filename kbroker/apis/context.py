@@ -101,7 +101,6 @@ class RequestContext:
 
     @property
     def client_id(self) -> str | None:
-        """The name that the client gives itself."""
         return self.header.client_id
 
     async def take(self, size_bytes: int) -> Share:
@@ -131,7 +130,6 @@ class RequestContext:
             self.services.refusals.tell_entries(self.header, self.connection, entries)
 
     def is_authorized(self, operation: AclOperation, resource: Resource) -> bool:
-        """Whether the client may do this."""
         return self.services.authorizer.authorize(self.connection, operation, resource)
 
     def refused(

@@ -16,5 +16,4 @@ from kbroker.protocol.messages.describe_acls import DescribeAclsRequest, Describ
 
 @api(DescribeAclsRequest, ForRequest(AclOperation.DESCRIBE, the_cluster))
 def handle(_ctx: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Say that nobody keeps access rules."""
     raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

@@ -15,5 +15,4 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 
 @api(HeartbeatRequest, ForRequest(AclOperation.READ, its_group))
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Prolong the member's session."""
     return HeartbeatResponse(error_code=int(ctx.services.groups.heartbeat(request)))

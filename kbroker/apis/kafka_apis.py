@@ -418,7 +418,6 @@ class KafkaApis:
     def _told(
         self, served: Served, request: Request, message: Message, error: Exception
     ) -> tuple[ErrorCode, str | None]:
-        """Return the answer for the client, and log it, too."""
         if isinstance(error, TreeUnavailableError):
             error = tree_refusal(error)
         if isinstance(error, KafkaError):

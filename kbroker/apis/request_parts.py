@@ -210,7 +210,6 @@ class AnswerInParts:
 
     @property
     def size_bytes(self) -> int:
-        """Of what is there."""
         return self._entries.size_bytes
 
     def add(self, answer: Any, going_on: int) -> None:

@@ -137,7 +137,6 @@ def _take(
     refused: Codes,
     how: Joining,
 ) -> Codes:
-    """Note the coordinator's word."""
     for topic_partition, (batch, state, producers) in begun.items():
         code = _known(codes[topic_partition], how)
         if how is Joining.NOW and code is _NONE and not producers.is_asked(batch, state):

@@ -15,5 +15,4 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, Upd
 
 @api(UpdateMetadataRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-    """Take over who is alive and who leads what."""
     return await ctx.services.control.update_metadata(request, ctx.connection.number)

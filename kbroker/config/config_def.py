@@ -182,5 +182,4 @@ def config_group(cls: type[GroupT]) -> type[GroupT]:
 
 
 def replace(group: GroupT, **changes: ConfigValue) -> GroupT:
-    """The same settings with some values changed."""
     return type(group)(**{**group._values(), **changes})

@@ -86,7 +86,6 @@ def config_key(name: str) -> ConfigKey | None:
 
 
 def config_keys() -> Iterator[ConfigKey]:
-    """Every broker setting, by group."""
     return iter(_KEYS.values())
 
 

@@ -134,7 +134,6 @@ _TYPES = {
 
 
 def _keys(table: str) -> Iterator[tuple[str, ConfigKey]]:
-    """Yield each setting with its group."""
     group = support = ""
     for line in filter(None, table.splitlines()):
         if line.startswith("["):

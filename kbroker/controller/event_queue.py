@@ -60,11 +60,9 @@ class EventQueue:
         return await answer
 
     def rest(self) -> None:
-        """Work no further event for now."""
         self._awake.clear()
 
     def wake(self) -> None:
-        """Go on after a rest."""
         self._awake.set()
 
     def drop(self, is_dropped: Callable[[Event], bool]) -> None:

@@ -166,7 +166,6 @@ class KafkaController:
 
     @property
     def context(self) -> ControllerContext | None:
-        """The active controller's knowledge of the cluster; read it only."""
         return self._reign.changes.context if self._reign else None
 
     async def startup(self) -> None:

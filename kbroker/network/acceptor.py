@@ -87,7 +87,6 @@ class Acceptor:
 
     @property
     def listener_name(self) -> str:
-        """The listener it accepts for; no other has that name."""
         return self._end_point.listener_name
 
     def bind(self) -> EndPoint:

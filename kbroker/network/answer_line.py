@@ -61,12 +61,10 @@ class AnswerLine:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request has to wait."""
         return len(self._answers) >= self._lines.length_max
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is gone or going."""
         return self._is_closed()
 
     def join(self, result: Result | None = None, outcome: Outcome | None = None) -> AnswerToCome:
@@ -120,7 +118,6 @@ class AnswerToCome:
 
     @property
     def is_closed(self) -> bool:
-        """True when no answer can be sent any more."""
         return self._line.is_closed
 
     def complete(self, result: Result) -> None:

@@ -134,12 +134,10 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def is_closed(self) -> bool:
-        """True when the connection is gone or going."""
         return self._closing
 
     @property
     def was_opened(self) -> bool:
-        """True once the wire is open."""
         return self._opened
 
     @property
@@ -166,7 +164,6 @@ class Channel(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The wire is open."""
         self._wire.made(transport)
         self._opened = True
         self._owner.channel_opened(self)
@@ -184,7 +181,6 @@ class Channel(asyncio.BufferedProtocol):
         return memoryview(buffer)[self._end :] if self._end else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` more were received."""
         self.bytes_in += nbytes
         self._end += nbytes
         buffer = self._buffer

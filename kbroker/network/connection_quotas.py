@@ -55,5 +55,4 @@ class ConnectionQuotas:
         self.total -= 1
 
     def count(self, ip: str) -> int:
-        """Number of open connections of one address."""
         return self._by_ip.get(ip, 0)

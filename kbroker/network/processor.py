@@ -88,7 +88,6 @@ class Processor:
 
     @property
     def connections(self) -> int:
-        """Connections that are open now."""
         return len(self._channels)
 
     @property
@@ -97,12 +96,10 @@ class Processor:
 
     @property
     def bytes_in(self) -> int:
-        """Bytes received since the start."""
         return self._closed_bytes_in + sum(channel.bytes_in for channel in self._channels)
 
     @property
     def bytes_out(self) -> int:
-        """Bytes sent since the start."""
         return self._closed_bytes_out + sum(channel.writer.bytes_out for channel in self._channels)
 
     def start(self) -> None:

@@ -23,9 +23,7 @@ class Replier(Protocol):
     """The connection a request came from."""
 
     @property
-    def is_closed(self) -> bool:
-        """True when no answer can be sent any more."""
-        ...
+    def is_closed(self) -> bool: ...
 
     def complete(self, result: Response | NoResponse) -> None:
         """Send the answer; the next request of the connection may start."""
@@ -61,7 +59,6 @@ class RequestChannel:
         self.requests = Counter()  # requests that came through
 
     def __len__(self) -> int:
-        """Requests that wait now."""
         return len(self._queue)
 
     def wait_for_room(self, callback: Callable[[], None]) -> None:

@@ -69,7 +69,6 @@ class KafkaRequestHandlerPool:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for something now."""
         return len(self._waiting)
 
     async def shutdown(self) -> None:

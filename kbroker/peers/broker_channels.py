@@ -47,7 +47,6 @@ class BrokerChannels(Generic[LocalT]):
         return self._client(broker, self._orders_listener_name)
 
     def client(self, broker: Broker) -> BrokerClient:
-        """A new connection to another broker."""
         return self._client(broker, self._listener_name)
 
     def _client(self, broker: Broker, listener_name: str) -> BrokerClient:

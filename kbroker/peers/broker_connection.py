@@ -159,11 +159,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The loop has opened the connection."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
         self.end(exc or EOFError())
 
     def eof_received(self) -> None:
@@ -175,7 +173,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._is_writable = False
 
     def resume_writing(self) -> None:
-        """The other side has read enough of them."""
         self._is_writable = True
         self._tell_change()
 
@@ -184,7 +181,6 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return self._large.room() if self._large.is_coming else memoryview(self._small)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """`nbytes` more were received."""
         if not self.is_open:
             return
         try:

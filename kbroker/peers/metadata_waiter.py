@@ -22,21 +22,15 @@ class CachedPartition(Protocol):
 class MetadataView(Protocol):
     """The questions to the broker's metadata cache."""
 
-    def contains_topic(self, topic: str) -> bool:
-        """True if the topic exists."""
-        ...
+    def contains_topic(self, topic: str) -> bool: ...
 
     def partition_state(self, topic_partition: TopicPartition) -> CachedPartition | None:
         """The partition, None if it does not exist."""
         ...
 
-    def topic_ids(self) -> Mapping[str, UUID]:
-        """All topics with their ids."""
-        ...
+    def topic_ids(self) -> Mapping[str, UUID]: ...
 
-    def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a topic id."""
-        ...
+    def topic_name(self, topic_id: UUID) -> str | None: ...
 
 
 class MetadataWaiter:

@@ -51,9 +51,7 @@ class ControllerView(Protocol):
     """The channel's view of this broker's own KafkaController."""
 
     @property
-    def is_active(self) -> bool:
-        """True while this broker is the controller."""
-        ...
+    def is_active(self) -> bool: ...
 
     @property
     def controller_id(self) -> int:

@@ -45,7 +45,6 @@ class EncodedRun(list[Any]):
 
     @property
     def added(self) -> list[Any]:
-        """The elements that are not written yet."""
         return list(islice(self, 1, None))
 
 

@@ -54,13 +54,13 @@ class ConnectionInfo:
     is_forwarded: bool = False  # of a client that asked another broker
     number: int = 0  # rises with each connection of this process
     is_closed: bool = False
-    give_up: Callable[[], None] | None = None  # called when it is closed
+    when_closed: tuple[Callable[[], None], ...] = ()  # called in this order
 
     def close(self) -> None:
         """Note that the client is gone, and end what waits for it."""
         self.is_closed = True
-        if self.give_up is not None:
-            self.give_up()
+        for give_up in self.when_closed:
+            give_up()
 
 
 _SHOWN_CHARACTERS = 100  # of what clients call themselves, which is anything
@@ -123,9 +123,7 @@ class Outcome(Protocol):
         """Give it up: nobody waits for it any more."""
         ...
 
-    def cancelled(self) -> bool:
-        """Whether it was given up before it was done."""
-        ...
+    def cancelled(self) -> bool: ...
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
         """Call `callback` with this when it is done."""

@@ -37,7 +37,6 @@ class Span(NamedTuple):
 
 
 def span_of(header: BatchHeader) -> Span:
-    """Return the offsets that the header of a batch claims."""
     return Span(header.base_offset, header.last_offset)
 
 

@@ -64,7 +64,6 @@ def bodies_of_values(values: Iterable[bytes | None], key: bytes | None = None) -
 
 
 def body_of(key: bytes | None, value: bytes | None) -> bytes:
-    """The body of one record."""
     return _field(key) + _field(value)
 
 

@@ -148,7 +148,6 @@ def too_large(max_bytes: int) -> KafkaError:
 
 
 def unsupported(codec: int) -> KafkaError:
-    """The refusal of a codec id that names no codec."""
     return KafkaError(
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type id {codec}"
     )

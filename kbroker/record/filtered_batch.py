@@ -68,7 +68,6 @@ class HeldBatch:
         self._kept: Sequence[RecordSpan] = ()
 
     def spans(self) -> Iterator[list[RecordSpan]]:
-        """All records, in lists."""
         yield self._spans
 
     def choose(self, choose: Choose) -> Chosen:
@@ -78,7 +77,6 @@ class HeldBatch:
         return Chosen(records=len(self._spans), kept=len(kept), has_tombstones=has_tombstones)
 
     def of_chosen(self, delete_horizon_ms: int | None) -> bytes:
-        """The batch of the chosen ones, at least one."""
         return keep_records(self._header, self._plain, self._kept, delete_horizon_ms)
 
 

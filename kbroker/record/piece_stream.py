@@ -28,12 +28,10 @@ class PieceStream:
 
     @property
     def passed(self) -> int:
-        """The number of bytes passed in all."""
         return self._passed + self.at
 
     @property
     def left(self) -> int:
-        """The number of bytes held from here on."""
         return len(self.held) - self.at
 
     def more(self) -> bool:

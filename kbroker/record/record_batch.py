@@ -101,7 +101,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after this batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -135,7 +134,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_producer_id(self) -> bool:
-        """Written by an idempotent producer."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property

@@ -191,9 +191,7 @@ class Tree(Protocol):
         ...
 
     @property
-    def state(self) -> SessionState:
-        """The state of the session now."""
-        ...
+    def state(self) -> SessionState: ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
         """Data and stat.

@@ -75,7 +75,6 @@ class TreeImage:
 
     @property
     def topics(self) -> list[str]:
-        """Names of the topics."""
         return [path.rpartition("/")[2] for path in self._children(zk_paths.TOPICS)]
 
     def partitions_without(self, broker_ids: Iterable[int]) -> int:

@@ -139,17 +139,14 @@ def is_broker_id(name: str) -> bool:
 
 
 def topic_path(topic: str) -> str:
-    """Assignment of a topic."""
     return f"{TOPICS}/{topic}"
 
 
 def partitions_path(topic: str) -> str:
-    """Parent of a topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """Parent of a partition's state."""
     return f"{TOPICS}/{topic}/partitions/{partition}"
 
 
@@ -159,12 +156,10 @@ def partition_state_path(topic: str, partition: int) -> str:
 
 
 def delete_topic_path(topic: str) -> str:
-    """The request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
 def config_root_path(entity_type: str) -> str:
-    """Parent of the overrides of all entities of a type."""
     return f"{CONFIG}/{entity_type}"
 
 
@@ -422,7 +417,6 @@ def decode_config_change(data: bytes | None) -> str:
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
-    """Data of the node /latest_producer_id_block."""
     return encode_json(
         {
             "version": 1,

@@ -362,7 +362,6 @@ class ZkUtils:
         return await self.children(zk_paths.DELETE_TOPICS, watch)
 
     async def delete_topic_deletions(self, topics: Iterable[str], epoch_version: int) -> None:
-        """Forget that these topics are to be deleted."""
         await self.delete_all(
             [zk_paths.delete_topic_path(topic) for topic in topics], epoch_version
         )

@@ -97,7 +97,6 @@ class ChangeNotificationWatcher:
         self._reading.start()
 
     async def stop(self) -> None:
-        """Follow the notifications no longer."""
         await self._reading.stop()
 
     async def _read_new(self) -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
+from kbroker.errors import ProtocolError
 from kbroker.memory_room import SMALL_EACH_BYTES, SMALL_REQUESTS_BYTES, MemoryRoom, Share
+from tests.fakes.requests.api_context import connection
 
 
 async def begun(share: Share, size_bytes: int) -> asyncio.Task[None]:
@@ -153,3 +155,31 @@ async def test_a_small_share_that_gives_up_waiting_for_more_keeps_what_it_has() 
 
     assert not large.is_wanted
     assert (room.taken_bytes, growing.size_bytes) == (1, 1)
+
+
+async def test_all_that_waits_for_one_client_ends_when_it_goes() -> None:
+    client = connection()
+    room = MemoryRoom(100)
+    first, second, third = room.share(), room.share(client), room.share(client)
+    await first.take(60)
+    waits = [await begun(second, 60), await begun(third, 60)]
+
+    client.close()
+    outcomes = await asyncio.gather(*waits, return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [ProtocolError, ProtocolError]
+    assert not room.is_wanted
+
+
+async def test_a_client_that_goes_ends_nothing_that_it_got_before() -> None:
+    client = connection()
+    room = MemoryRoom(100)
+    first, second = room.share(), room.share(client)
+    await first.take(60)
+    waiting = await begun(second, 60)
+    first.give_back()
+    await waiting
+
+    client.close()
+
+    assert (second.size_bytes, client.when_closed) == (60, ())

@@ -39,9 +39,7 @@ class BrokerChannel(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Nothing will be sent any more."""
-        ...
+    def close(self) -> None: ...
 
 
 class ControllerChannelManager:

@@ -23,7 +23,6 @@ class ClusterWatches:
         self._put = put
 
     def brokers(self, _event: WatchEvent) -> None:
-        """A broker came or went."""
         self._put(events.BrokerChange())
 
     def broker(self, event: WatchEvent) -> None:
@@ -32,7 +31,6 @@ class ClusterWatches:
             self._put(events.BrokerModifications(int(_name(event))))
 
     def topics(self, _event: WatchEvent) -> None:
-        """A topic came or went."""
         self._put(events.TopicChange())
 
     def topic(self, event: WatchEvent) -> None:
@@ -40,23 +38,18 @@ class ClusterWatches:
         self._put(events.PartitionModifications(_name(event)))
 
     def deletions(self, _event: WatchEvent) -> None:
-        """Somebody wants a topic deleted."""
         self._put(events.TopicDeletion())
 
     def reassignment(self, _event: WatchEvent) -> None:
-        """Somebody wants partitions moved, or the wish has changed."""
         self._put(ZkPartitionReassignment())
 
     def preferred_election(self, _event: WatchEvent) -> None:
-        """Somebody wants preferred replicas to lead, or the wish is gone."""
         self._put(ZkPreferredElection())
 
     def log_dir_events(self, _event: WatchEvent) -> None:
-        """A broker has news of its log directories."""
         self._put(events.LogDirEventNotification())
 
     def isr_changes(self, _event: WatchEvent) -> None:
-        """A broker has changed ISRs by itself."""
         self._put(events.IsrChangeNotification())
 
 

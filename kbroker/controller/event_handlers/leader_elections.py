@@ -91,11 +91,9 @@ class LeaderElections:
             self._timer.cancel()
 
     async def on_elect_leaders(self, event: ElectLeaders) -> ElectionResults:
-        """Hold the elections that are asked for."""
         return await self._elect(event.partitions, event.election_type)
 
     async def on_zk_request(self, _event: ZkPreferredElection) -> None:
-        """The node that asks for preferred elections came or changed."""
         await self._work_request()
 
     async def on_balance(self, _event: AutoPreferredReplicaLeaderElection) -> None:

@@ -89,11 +89,9 @@ class Reassignments:
     async def on_list(
         self, _event: ListPartitionReassignments
     ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Report which partitions move."""
         return {p: self._context.assignment(p) for p in reassigning_partitions(self._context)}
 
     async def on_zk_request(self, _event: ZkPartitionReassignment) -> None:
-        """The node with wishes came or changed."""
         await self._work_request()
 
     async def on_isr_change(self, event: PartitionReassignmentIsrChange) -> None:

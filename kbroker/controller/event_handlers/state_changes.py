@@ -56,7 +56,6 @@ know is missing in the answer. Raises nothing."""
 
 
 async def nobody_tells(_broker: Broker, _partitions: Sequence[TopicPartition]) -> LogEnds:
-    """Answer for brokers that cannot be asked."""
     return {}
 
 
@@ -83,11 +82,9 @@ class StateChanges:
         self.ask_log_ends = ask_log_ends
 
     def batch(self) -> RequestBatch:
-        """An empty batch of requests."""
         return RequestBatch(self.context, self._broker_id)
 
     def send(self, batch: RequestBatch) -> None:
-        """Queue the gathered requests."""
         self.channels.send(batch.build())
 
     def send_metadata(

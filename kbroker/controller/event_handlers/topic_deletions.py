@@ -48,7 +48,6 @@ class TopicDeletions:
         )
 
     async def resume(self) -> None:
-        """Go on with all that can be done."""
         await self._resume()
 
     async def on_topic_deletion(self, _event: events.TopicDeletion) -> None:
@@ -123,7 +122,6 @@ class TopicDeletions:
                 yield some
 
     async def _carry_out(self, steps: Sequence[DeletionStep]) -> None:
-        """Steps of one kind."""
         topics = [step.topic for step in steps]
         if isinstance(steps[0], CompleteDeletion):
             await self._complete(topics)

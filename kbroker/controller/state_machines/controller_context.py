@@ -132,7 +132,6 @@ class ControllerContext:
         return self.topic_ids.get(topic, ZERO_UUID)
 
     def topic_names(self, topic_ids: Collection[UUID]) -> dict[UUID, str]:
-        """The names of the known ones among these topics."""
         return {
             topic_id: name for name, topic_id in self.topic_ids.items() if topic_id in topic_ids
         }
@@ -143,19 +142,15 @@ class ControllerContext:
         return found if found is not None else ReplicaAssignment(replicas=())
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """All partitions of a topic, by number."""
         return [TopicPartition(topic, p) for p in sorted(self.assignments.get(topic, ()))]
 
     def all_partitions(self) -> list[TopicPartition]:
-        """All partitions of all topics."""
         return [p for topic in self.assignments for p in self.partitions_of(topic)]
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
-        """All replicas of these partitions."""
         return [Replica(p, b) for p in partitions for b in self.assignment(p).replicas]
 
     def replicas_of_topic(self, topic: str) -> list[Replica]:
-        """All replicas of a topic."""
         return self.replicas_of(self.partitions_of(topic))
 
     def all_replicas(self) -> Iterator[Replica]:
@@ -212,7 +207,6 @@ class ControllerContext:
         return self.replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
     def replicas_in_state(self, topic: str, state: ReplicaState) -> list[Replica]:
-        """The replicas of a topic in that state."""
         return [r for r in self.replicas_of_topic(topic) if self.replica_state(r) is state]
 
     def is_queued_for_deletion(self, topic: str) -> bool:

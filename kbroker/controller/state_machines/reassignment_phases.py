@@ -52,17 +52,14 @@ class PartitionReassignmentIsrChange(Event):
 
 
 def is_being_reassigned(assignment: ReplicaAssignment) -> bool:
-    """True while a partition moves."""
     return bool(assignment.adding_replicas or assignment.removing_replicas)
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """The replicas that a partition moves from."""
     return _without(assignment.replicas, assignment.adding_replicas)
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """The replicas that a partition moves to."""
     return _without(assignment.replicas, assignment.removing_replicas)
 
 
@@ -112,7 +109,6 @@ def refused_target(
 
 
 def reassigning_partitions(context: ControllerContext) -> list[TopicPartition]:
-    """All partitions that move now."""
     return [
         TopicPartition(topic, number)
         for topic, partitions in context.assignments.items()

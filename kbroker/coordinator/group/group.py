@@ -75,7 +75,6 @@ class Group:
         return self.protocol_type is None
 
     def is_leader(self, member_id: str) -> bool:
-        """True when this member leads the group."""
         return self.leader_id == member_id
 
     def awaiting_join_count(self) -> int:

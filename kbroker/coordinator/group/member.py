@@ -38,7 +38,6 @@ class Member:
         return self.group_instance_id is not None
 
     def protocol_names(self) -> set[str]:
-        """The protocols the member supports."""
         return {name for name, _ in self.protocols}
 
     def metadata(self, protocol: str) -> bytes:

@@ -42,7 +42,6 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
         return partition in self._producers
 
     def has_pending(self, producer_id: int) -> bool:
-        """The same for a producer's transaction."""
         return producer_id in self._partitions
 
     def producers_of(self, partition: TopicPartition) -> list[int]:
@@ -63,7 +62,6 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
         return list(self._partitions.get(producer_id, ()))
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Return the partitions of which some transaction has an offset."""
         return (key.partition for key in self)
 
     # ---- change

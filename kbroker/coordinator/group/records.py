@@ -120,7 +120,6 @@ def offset_commit_value(committed: CommittedOffset) -> bytes:
 
 
 def group_metadata_key(group_id: str) -> bytes:
-    """The key of a group."""
     return versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
 
 

@@ -214,7 +214,6 @@ class GroupStore:
     # ---- shards
 
     def new_machine(self, shard: GroupShard) -> GroupMachine:
-        """The groups of a partition that is led from now on."""
         return GroupMachine(self, shard)
 
     def ends(self) -> dict[GroupShard, int]:
@@ -301,7 +300,6 @@ class GroupMachine:
         self._store.take_in(self._shard, loaded)
 
     def on_resigned(self) -> None:
-        """The groups are coordinated elsewhere."""
         self._store.give_up(self._shard)
 
     # ---- transactions

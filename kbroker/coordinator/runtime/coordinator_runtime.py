@@ -41,9 +41,7 @@ class Machine(Replay, Protocol):
         """
         ...
 
-    def on_loaded(self) -> None:
-        """The shard serves from now on."""
-        ...
+    def on_loaded(self) -> None: ...
 
     def on_resigned(self) -> None:
         """Answer whoever waits and drop the state, as another broker leads the shard."""
@@ -100,7 +98,6 @@ class CoordinatorRuntime(Generic[MachineT]):
         return ErrorCode.NONE if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def is_loading(self) -> bool:
-        """True while some partition is being read."""
         return any(not shard.is_loaded for shard in self._shards.values())
 
     def is_ready(self, partition: int) -> bool:
@@ -212,7 +209,6 @@ class CoordinatorRuntime(Generic[MachineT]):
         return Instant(self._clock.now_ms(), self._clock.monotonic_ms())
 
     def monotonic_ms(self) -> float:
-        """The clock of sessions."""
         return self._clock.monotonic_ms()
 
     def set_timer(self, key: Hashable, deadline_ms: float, callback: Callable[[], None]) -> None:

@@ -63,7 +63,6 @@ class PartitionReplay:
 
     @property
     def saw_everything(self) -> bool:
-        """True when nothing was skipped."""
         return not self.gaps and not self.not_understood
 
     def steps(self) -> Iterator[None]:

@@ -74,9 +74,7 @@ class ShardLog(ReplayedLog, Protocol):
         ...
 
     @property
-    def rules(self) -> AppendRules:
-        """The topic's settings for appends."""
-        ...
+    def rules(self) -> AppendRules: ...
 
 
 class LedPartition(Protocol):
@@ -86,9 +84,7 @@ class LedPartition(Protocol):
     def topic_partition(self) -> TopicPartition: ...
 
     @property
-    def leader_epoch(self) -> int:
-        """Of its present leader."""
-        ...
+    def leader_epoch(self) -> int: ...
 
     @property
     def log(self) -> ShardLog: ...
@@ -112,7 +108,6 @@ class _Write(NamedTuple):
         return self.required_acks == _NOBODY_WAITS and len(self.records) > 1
 
     def goes_with(self, other: _Write) -> bool:
-        """Whether both may be in one batch."""
         return (
             self.may_share
             and other.may_share
@@ -147,7 +142,6 @@ class Shard(Generic[MachineT]):
 
     @property
     def max_batch_bytes(self) -> int:
-        """The log takes no larger batch."""
         return self.log.rules.max_message_bytes
 
     @property
@@ -255,7 +249,6 @@ class Shard(Generic[MachineT]):
         return self._last_number
 
     def _take(self, number: int) -> None:
-        """The log has it."""
         self.timeline.take(number)
         self._ends.append((number, self.log.log_end_offset))
 

@@ -48,12 +48,10 @@ class Timeline:
         self.is_noting = False
 
     def note(self, entries: TimelineDict[Any, Any], key: Hashable) -> None:
-        """An entry is about to change."""
         self._changes.append(_Change(self._write, entries, key))
 
     @property
     def write(self) -> int:
-        """The write that changes belong to."""
         return self._write
 
     def take(self, write: int) -> None:

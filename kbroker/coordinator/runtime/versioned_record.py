@@ -16,7 +16,6 @@ VERSION_BYTES = _VERSION.size
 
 
 def versioned(data: Message, version: int) -> bytes:
-    """A key or value of a record."""
     return encode(data, version, _VERSION.pack(version))
 
 

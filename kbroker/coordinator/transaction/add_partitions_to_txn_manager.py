@@ -69,7 +69,6 @@ class Participation(NamedTuple):
     adds: bool = False
 
     def all_are(self, code: ErrorCode) -> Codes:
-        """One code for all of them."""
         return dict.fromkeys(self.partitions, code)
 
 
@@ -159,7 +158,6 @@ class ParticipationRequests:
         return asked.transactional_id
 
     def request(self, questions: Sequence[Participation]) -> AddPartitionsToTxnRequest:
-        """Ask for all of them."""
         return AddPartitionsToTxnRequest(transactions=[_transaction(asked) for asked in questions])
 
     def answers(self, response: AddPartitionsToTxnResponse) -> Mapping[Hashable, Codes]:

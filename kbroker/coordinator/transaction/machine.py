@@ -108,7 +108,6 @@ class TransactionMachine:
             held.clear()
 
     def on_loaded(self) -> None:
-        """The ids can be used."""
         self._loaded(self)
 
     def on_resigned(self) -> None:

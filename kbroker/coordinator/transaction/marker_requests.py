@@ -36,19 +36,16 @@ class MarkerRequests:
         return order.markers.producer.producer_id
 
     def request(self, orders: Sequence[MarkerOrder]) -> WriteTxnMarkersRequest:
-        """Ask for all of them."""
         return write_request(orders)
 
     def answers(self, response: WriteTxnMarkersResponse) -> Mapping[Hashable, LeaderCodes]:
         return codes_of(response)
 
     def unanswered(self, _order: MarkerOrder, _error: Exception | None) -> LeaderCodes:
-        """Nothing is known of any partition."""
         return {}
 
 
 def write_request(orders: Iterable[MarkerOrder]) -> WriteTxnMarkersRequest:
-    """The request for these markers in these of their partitions."""
     return WriteTxnMarkersRequest(markers=[_marker(*order) for order in orders])
 
 

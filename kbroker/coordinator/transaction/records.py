@@ -87,7 +87,6 @@ def transaction_record(transaction: Transaction, level: int) -> KeyValue:
 
 
 def expired_record(transactional_id: str) -> KeyValue:
-    """The tombstone of a transactional id."""
     return KeyValue(_key(transactional_id), None)
 
 

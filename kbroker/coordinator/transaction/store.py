@@ -216,5 +216,4 @@ class TransactionStore:
         home.to_go_on.clear()
 
     def _give_up(self, home: TransactionMachine) -> None:
-        """Another broker coordinates these ids now."""
         del self._homes[home]

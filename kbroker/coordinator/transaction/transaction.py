@@ -41,7 +41,6 @@ class TransactionState(IntEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether no transaction is open."""
         return self in _OVER
 
 
@@ -99,7 +98,6 @@ class Transaction:
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether its producer id has no further epoch for a producer."""
         return is_exhausted(self.producer.epoch)
 
     def is_timed_out(self, now_ms: int) -> bool:
@@ -189,7 +187,6 @@ class Transaction:
         )
 
     def dead(self) -> Transaction:
-        """The id is to be forgotten."""
         return replace(self, state=TransactionState.DEAD)
 
 

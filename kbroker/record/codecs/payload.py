@@ -13,7 +13,6 @@ PIECE_BYTES: Final = 1024 * 1024  # unpacked in one go: so long a thread keeps o
 
 
 def broken(reason: object) -> NoReturn:
-    """Refuse a payload that cannot be read: INVALID_RECORD."""
     raise KafkaError(
         ErrorCode.INVALID_RECORD, f"compressed records cannot be read: {reason}"
     ) from (reason if isinstance(reason, Exception) else None)

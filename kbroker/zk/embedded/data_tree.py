@@ -67,7 +67,6 @@ class Znode:
         return (self.cversion + (len(self.children) if self.children else 0)) // 2
 
     def stat(self) -> Stat:
-        """The node's metadata as a value."""
         return Stat(
             self.czxid,
             self.mzxid,

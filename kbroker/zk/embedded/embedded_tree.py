@@ -74,7 +74,6 @@ class EmbeddedTree:
 
     @property
     def zxid(self) -> int:
-        """Id of the last transaction."""
         return self._zxid
 
     def session(self) -> TreeSession:

@@ -100,7 +100,6 @@ class KazooCalls:
 
     @property
     def last_complaint(self) -> str:
-        """The reason why there is no connection, as far as known."""
         return self._connection.last_complaint
 
     def start(self) -> None:

@@ -165,7 +165,6 @@ def whole_path(chroot: str, path: str) -> str:
 
 
 def get_request(path: str, *, watched: bool) -> Request:
-    """Reads data and stat."""
     return GetData(path, watched)
 
 
@@ -175,12 +174,10 @@ def exists_request(path: str, *, watched: bool) -> Request:
 
 
 def children_request(path: str, *, watched: bool) -> Request:
-    """Reads names of children and stat."""
     return GetChildren2(path, watched)
 
 
 def get_many_request(paths: Sequence[str]) -> Request:
-    """Reads data and stat of many nodes."""
     return GetMany(paths)
 
 
@@ -223,7 +220,6 @@ def write_results(ops: Sequence[Op], answer: Any) -> list[OpResult]:
 
 
 def stat_of(stat: ZnodeStat) -> Stat:
-    """Stat in the tree's terms."""
     return Stat(
         czxid=stat.czxid,
         mzxid=stat.mzxid,

@@ -62,7 +62,6 @@ def decode_preferred_election(data: bytes | None) -> frozenset[TopicPartition]:
 
 
 def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
-    """Data of an ISR change notification."""
     return _encode_partitions(partitions)
 
 

@@ -53,7 +53,6 @@ class ZkEntityConfigs:
         return found
 
     async def entities(self, entity_type: str) -> list[str]:
-        """Names of the entities of a type that have a node."""
         return await self._zk.children(zk_paths.config_root_path(entity_type))
 
     async def every(
