@@ -157,6 +157,7 @@ class ErrorCode(IntEnum):
         return self in _RETRIABLE
 
 
+NO_ERROR = ErrorCode.NONE  # a look into the class costs 70 ns
 _RETRIABLE = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

@@ -29,6 +29,9 @@ ZERO_UUID = UUID(int=0)  # "no topic id" on the wire
 # Leader recovery states (KIP-704): after an unclean election records may be missing.
 RECOVERED, RECOVERING = 0, 1
 
+new_tuple = tuple.__new__
+"""Makes a NamedTuple of `(its class, values)` for half the price of calling it."""
+
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their id on the wire
 SECURITY_PROTOCOL_IDS = {name: number for number, name in enumerate(SECURITY_PROTOCOLS)}
 

@@ -17,7 +17,7 @@ from kbroker.apis.authorization import (
     ForRequest,
     the_cluster,
 )
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.registry import api
@@ -46,13 +46,13 @@ PartitionResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 Codes = dict[TopicPartition, ErrorCode]
 
 
-def _transaction(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Resource | None:
+def _transaction(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AclResource | None:
     if ctx.api_version > _LAST_OF_CLIENTS:
         return None
-    return Resource(ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+    return AclResource(AclResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
 
 
-def _cluster(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Resource | None:
+def _cluster(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AclResource | None:
     return the_cluster(ctx, request) if ctx.api_version > _LAST_OF_CLIENTS else None
 
 
@@ -60,7 +60,7 @@ def _cluster(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Resourc
     AddPartitionsToTxnRequest,
     ForRequest(AclOperation.CLUSTER_ACTION, _cluster),
     ForRequest(AclOperation.WRITE, _transaction),
-    AskedInside(AclOperation.WRITE, ResourceType.TOPIC),
+    AskedInside(AclOperation.WRITE, AclResourceType.TOPIC),
     parts=AS_A_WHOLE,
 )
 async def handle(
@@ -113,7 +113,7 @@ def _look_at(ctx: RequestContext, topics: Iterable[Topic], codes: Codes) -> Iter
         for index in topic.partitions:
             partition = TopicPartition(topic.name, index)
             if is_denied:
-                codes[partition] = REFUSALS[ResourceType.TOPIC]
+                codes[partition] = REFUSALS[AclResourceType.TOPIC]
             elif contains(partition):
                 codes[partition] = ErrorCode.NONE
             else:
@@ -126,7 +126,7 @@ def _is_denied(ctx: RequestContext, topic: str) -> bool:
     if ctx.api_version > _LAST_OF_CLIENTS:
         return False
     return topic in INTERNAL_TOPICS or not ctx.is_authorized(
-        AclOperation.WRITE, Resource(ResourceType.TOPIC, topic)
+        AclOperation.WRITE, AclResource(AclResourceType.TOPIC, topic)
     )
 
 

@@ -19,7 +19,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
@@ -31,15 +31,15 @@ from kbroker.slices import slices
 from kbroker.turns import ENTRIES
 
 Handler = Callable[..., Any]
-OfRequest = Callable[[RequestContext, Any], Resource | None]
-OfEntry = Callable[[RequestContext, Any, Any], Resource | None]
+OfRequest = Callable[[RequestContext, Any], AclResource | None]
+OfEntry = Callable[[RequestContext, Any, Any], AclResource | None]
 
-REFUSALS: Mapping[ResourceType, ErrorCode] = MappingProxyType(
+REFUSALS: Mapping[AclResourceType, ErrorCode] = MappingProxyType(
     {
-        ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-        ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 
@@ -63,7 +63,7 @@ class ForRequest:
 
         return handle
 
-    def _is_met(self, ctx: RequestContext, resource: Resource) -> bool:
+    def _is_met(self, ctx: RequestContext, resource: AclResource) -> bool:
         if self.unless is not None and ctx.is_authorized(self.unless, resource):
             return True
         return ctx.is_authorized(self.operation, resource)
@@ -147,7 +147,7 @@ class AskedInside:
     """An operation on resources of a type, for which the handler asks `ctx` itself."""
 
     operation: AclOperation
-    resource_type: ResourceType
+    resource_type: AclResourceType
 
     def guard(self, handler: Handler) -> Handler:
         return handler
@@ -166,51 +166,51 @@ def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
 # Where resources stand in requests.
 
 
-def the_cluster(_ctx: RequestContext, _request: Any) -> Resource:
+def the_cluster(_ctx: RequestContext, _request: Any) -> AclResource:
     return CLUSTER
 
 
-def its_group(_ctx: RequestContext, request: Any) -> Resource:
-    return Resource(ResourceType.GROUP, request.group_id)
+def its_group(_ctx: RequestContext, request: Any) -> AclResource:
+    return AclResource(AclResourceType.GROUP, request.group_id)
 
 
-def its_transactional_id(_ctx: RequestContext, request: Any) -> Resource | None:
+def its_transactional_id(_ctx: RequestContext, request: Any) -> AclResource | None:
     """Return the transactional id, if the request has one."""
     name = request.transactional_id
-    return None if name is None else Resource(ResourceType.TRANSACTIONAL_ID, name)
+    return None if name is None else AclResource(AclResourceType.TRANSACTIONAL_ID, name)
 
 
-def named_group(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
+def named_group(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource:
     """Return a group of a request whose entries are names."""
-    return Resource(ResourceType.GROUP, entry)
+    return AclResource(AclResourceType.GROUP, entry)
 
 
-def named_transactional_id(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
+def named_transactional_id(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource:
     """Return a transactional id of a request whose entries are names."""
-    return Resource(ResourceType.TRANSACTIONAL_ID, entry)
+    return AclResource(AclResourceType.TRANSACTIONAL_ID, entry)
 
 
 def topic_in(field: str) -> OfEntry:
     """The topic that a field of each entry names."""
 
-    def topic(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
-        return Resource(ResourceType.TOPIC, getattr(entry, field))
+    def topic(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource:
+        return AclResource(AclResourceType.TOPIC, getattr(entry, field))
 
     return topic
 
 
-def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
+def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:
     """The topic that each entry names, or gives the id of."""
     name = entry.name or ctx.services.metadata.topic_name(entry.topic_id)
-    return None if name is None else Resource(ResourceType.TOPIC, name)
+    return None if name is None else AclResource(AclResourceType.TOPIC, name)
 
 
-def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
+def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:
     """Return the resource that guards the settings of an entry: its topic, or the cluster for
     brokers.
     """
     if entry.resource_type == config_resources.ResourceType.TOPIC:
-        return Resource(ResourceType.TOPIC, entry.resource_name)
+        return AclResource(AclResourceType.TOPIC, entry.resource_name)
     return CLUSTER if entry.resource_type in _OF_THE_CLUSTER else None
 
 

@@ -31,7 +31,7 @@ class AclOperation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class ResourceType(IntEnum):
+class AclResourceType(IntEnum):
     """The kinds of resources of ACLs; the values are those on the wire."""
 
     TOPIC = 2
@@ -40,18 +40,18 @@ class ResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
 
 
-class Resource(NamedTuple):
+class AclResource(NamedTuple):
     """A thing that operations are done to."""
 
-    type: ResourceType
+    type: AclResourceType
     name: str
 
 
-CLUSTER = Resource(ResourceType.CLUSTER, "kafka-cluster")
+CLUSTER = AclResource(AclResourceType.CLUSTER, "kafka-cluster")
 
-SUPPORTED_OPERATIONS: Mapping[ResourceType, frozenset[AclOperation]] = MappingProxyType(
+SUPPORTED_OPERATIONS: Mapping[AclResourceType, frozenset[AclOperation]] = MappingProxyType(
     {
-        ResourceType.TOPIC: frozenset(
+        AclResourceType.TOPIC: frozenset(
             {
                 AclOperation.READ,
                 AclOperation.WRITE,
@@ -63,10 +63,10 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, frozenset[AclOperation]] = MappingPr
                 AclOperation.ALTER_CONFIGS,
             }
         ),
-        ResourceType.GROUP: frozenset(
+        AclResourceType.GROUP: frozenset(
             {AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE}
         ),
-        ResourceType.CLUSTER: frozenset(
+        AclResourceType.CLUSTER: frozenset(
             {
                 AclOperation.CREATE,
                 AclOperation.ALTER,
@@ -77,7 +77,7 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, frozenset[AclOperation]] = MappingPr
                 AclOperation.IDEMPOTENT_WRITE,
             }
         ),
-        ResourceType.TRANSACTIONAL_ID: frozenset({AclOperation.WRITE, AclOperation.DESCRIBE}),
+        AclResourceType.TRANSACTIONAL_ID: frozenset({AclOperation.WRITE, AclOperation.DESCRIBE}),
     }
 )
 """The operations that answers may list for a resource (KIP-430)."""
@@ -87,13 +87,13 @@ class Authorizer(Protocol):
     """Decides at once, on the event loop."""
 
     def authorize(
-        self, connection: ConnectionInfo, operation: AclOperation, resource: Resource
+        self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
     ) -> bool:
         """Whether the principal of a connection, at its address, may do this."""
         ...
 
     def authorize_by_resource_type(
-        self, connection: ConnectionInfo, operation: AclOperation, resource_type: ResourceType
+        self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         """Whether it may do this to at least one resource of that type (KIP-679)."""
         ...
@@ -106,7 +106,7 @@ class AllowAll:
         self,
         connection: ConnectionInfo,  # noqa: ARG002  everybody
         operation: AclOperation,  # noqa: ARG002  everything
-        resource: Resource,  # noqa: ARG002  to everything
+        resource: AclResource,  # noqa: ARG002  to everything
     ) -> bool:
         return True
 
@@ -114,7 +114,7 @@ class AllowAll:
         self,
         connection: ConnectionInfo,  # noqa: ARG002  everybody
         operation: AclOperation,  # noqa: ARG002  everything
-        resource_type: ResourceType,  # noqa: ARG002  to everything
+        resource_type: AclResourceType,  # noqa: ARG002  to everything
     ) -> bool:
         return True
 
@@ -126,7 +126,7 @@ ALLOW_ALL = AllowAll()
 def operation_bits(operations: frozenset[AclOperation]) -> int:
     """Operations as answers have them: bit n stands for the operation n.
 
-    >>> operation_bits(SUPPORTED_OPERATIONS[ResourceType.TOPIC])
+    >>> operation_bits(SUPPORTED_OPERATIONS[AclResourceType.TOPIC])
     3576
     """
     return sum(1 << operation for operation in operations)

@@ -18,9 +18,9 @@ from kbroker.apis.authorizer import (
     CLUSTER,
     SUPPORTED_OPERATIONS,
     AclOperation,
+    AclResource,
+    AclResourceType,
     Authorizer,
-    Resource,
-    ResourceType,
     operation_bits,
 )
 from kbroker.apis.client_quotas import Quotas
@@ -129,11 +129,11 @@ class RequestContext:
         if self.services.refusals is not None:
             self.services.refusals.tell_entries(self.header, self.connection, entries)
 
-    def is_authorized(self, operation: AclOperation, resource: Resource) -> bool:
+    def is_authorized(self, operation: AclOperation, resource: AclResource) -> bool:
         return self.services.authorizer.authorize(self.connection, operation, resource)
 
     def refused(
-        self, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]
+        self, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]
     ) -> frozenset[str]:
         """Return the resources, of those named, to which the client may not do this."""
         if self.services.authorizer is ALLOW_ALL:
@@ -141,10 +141,10 @@ class RequestContext:
         return frozenset(
             name
             for name in set(names)
-            if not self.is_authorized(operation, Resource(resource_type, name))
+            if not self.is_authorized(operation, AclResource(resource_type, name))
         )
 
-    def authorized_operations(self, resource: Resource) -> int:
+    def authorized_operations(self, resource: AclResource) -> int:
         """Return the operations that the client may do to a resource, as the bit field of answers;
         none if the client may not see the cluster (KIP-430).
         """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
-from kbroker.apis.authorizer import AclOperation, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
@@ -64,7 +64,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
         request.topics, request.timeout_ms, request.validate_only, ctx.twice
     )
     names = [result.name for result in results]
-    hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
+    hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, names)
     response = CreateTopicsResponse()
     rows: Rows = {}
     for number, result in enumerate(results, start=1):

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import AclOperation, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
@@ -40,8 +40,8 @@ def _is_shown(
 
 @api(
     DeleteTopicsRequest,
-    AskedInside(AclOperation.DELETE, ResourceType.TOPIC),
-    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    AskedInside(AclOperation.DELETE, AclResourceType.TOPIC),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.TOPIC),
     forwarded=_is_shown,
     parts=AS_A_WHOLE,
 )
@@ -130,8 +130,8 @@ def _authorized(ctx: RequestContext, known: _Known) -> _Known:
     the client may not know.
     """
     names = [name for name, _ in known]
-    kept = ctx.refused(AclOperation.DELETE, ResourceType.TOPIC, names)
-    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    kept = ctx.refused(AclOperation.DELETE, AclResourceType.TOPIC, names)
+    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     if not kept and not hidden:
         return known
     authorized = []

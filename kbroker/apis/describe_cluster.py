@@ -7,7 +7,7 @@ fenced brokers; there are none if ZooKeeper keeps the registrations.
 from __future__ import annotations
 
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
+from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.registry import api
@@ -22,7 +22,7 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-@api(DescribeClusterRequest, AskedInside(AclOperation.DESCRIBE, ResourceType.CLUSTER))
+@api(DescribeClusterRequest, AskedInside(AclOperation.DESCRIBE, AclResourceType.CLUSTER))
 def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the cluster as this broker knows it."""
     if request.endpoint_type == CONTROLLERS:

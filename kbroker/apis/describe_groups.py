@@ -7,7 +7,7 @@ that is not there (KIP-1043); before, such a group was Dead and nothing more.
 from __future__ import annotations
 
 from kbroker.apis.authorization import ForEach, named_group
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.now_or_later import NowOrLater
@@ -55,6 +55,6 @@ def _described(ctx: RequestContext, request: DescribeGroupsRequest, group_id: st
             described.error_message = f"Group {group_id} not found."
     described.error_code = int(error)
     if request.include_authorized_operations and error is ErrorCode.NONE:
-        resource = Resource(ResourceType.GROUP, group_id)
+        resource = AclResource(AclResourceType.GROUP, group_id)
         described.authorized_operations = ctx.authorized_operations(resource)
     return described

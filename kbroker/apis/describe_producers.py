@@ -12,7 +12,7 @@ from typing import Any
 
 from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api
@@ -35,10 +35,10 @@ Partition = DescribeProducersResponse.PartitionResponse
 State = DescribeProducersResponse.ProducerState
 
 
-def _topic(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
+def _topic(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:
     """The topic that an entry names; Kafka says of a name that it is invalid to whoever asks."""
     is_valid = is_valid_topic_name(entry.name)
-    return Resource(ResourceType.TOPIC, entry.name) if is_valid else None
+    return AclResource(AclResourceType.TOPIC, entry.name) if is_valid else None
 
 
 @api(

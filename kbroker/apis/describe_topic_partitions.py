@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.large_requests import worked
@@ -61,7 +61,7 @@ class _Asked:
 
 @api(
     DescribeTopicPartitionsRequest,
-    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.TOPIC),
     parts=AS_A_WHOLE,
 )
 def handle(
@@ -118,7 +118,7 @@ def _all_names(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     """
     start = _start(request)
     names = [name for name in ctx.services.metadata.topics() if name >= start]
-    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     return sorted(name for name in names if name not in hidden)
 
 
@@ -132,7 +132,7 @@ def _sort(
         name = topic.name
         is_start_asked_for = is_start_asked_for or name == start
         if name >= start:
-            if ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, (name,)):
+            if ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, (name,)):
                 asked.hidden.add(name)
             else:
                 asked.add(name)
@@ -215,7 +215,9 @@ def _missing(ctx: RequestContext, name: str) -> Topic:
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=ctx.authorized_operations(Resource(ResourceType.TOPIC, name)),
+        topic_authorized_operations=ctx.authorized_operations(
+            AclResource(AclResourceType.TOPIC, name)
+        ),
     )
 
 
@@ -225,7 +227,9 @@ def _described(ctx: RequestContext, name: str, states: list[PartitionState]) -> 
         topic_id=ctx.services.metadata.topic_id(name),
         is_internal=name in INTERNAL_TOPICS,
         partitions=[_partition(ctx, state) for state in states],
-        topic_authorized_operations=ctx.authorized_operations(Resource(ResourceType.TOPIC, name)),
+        topic_authorized_operations=ctx.authorized_operations(
+            AclResource(AclResourceType.TOPIC, name)
+        ),
     )
 
 

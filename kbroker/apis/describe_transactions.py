@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from kbroker.apis.authorization import ForEach, named_transactional_id
-from kbroker.apis.authorizer import AclOperation, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api
@@ -110,7 +110,7 @@ def _add_topics(
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)
         yield
-    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, by_topic)
+    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, by_topic)
     state.topics = [
         Topic(topic=topic, partitions=indexes)
         for topic, indexes in by_topic.items()

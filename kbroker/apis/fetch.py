@@ -11,19 +11,19 @@ from __future__ import annotations
 from functools import partial
 
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
+from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.fetch_answers import (
     FIRST_VERSION_WITH_STORAGE_ERROR,
     Answers,
+    add_leader_addresses,
     explain,
     hidden_topics,
-    name_leaders,
     settle_codes,
     with_refused,
 )
 from kbroker.apis.fetch_converted import fetch_converted
-from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, named
+from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, partition_count_of
 from kbroker.apis.near_replicas import NearReplicas
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
@@ -53,8 +53,8 @@ def _is_from_follower(request: FetchRequest) -> bool:
 
 @api(
     FetchRequest,
-    AskedInside(AclOperation.READ, ResourceType.TOPIC),
-    AskedInside(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    AskedInside(AclOperation.READ, AclResourceType.TOPIC),
+    AskedInside(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),
     exempt=_is_from_follower,
     parts=AS_A_WHOLE,
 )
@@ -98,7 +98,8 @@ def _fetch(
 ) -> NowOrLater[FetchResponse]:
     sessions = ctx.services.replicas.fetch_sessions
     if replica_id < 0 and (
-        named(request) > FEW or (request.session_id and sessions.size(request.session_id) > FEW)
+        partition_count_of(request) > FEW
+        or (request.session_id and sessions.size(request.session_id) > FEW)
     ):
         return fetch_in_turns(ctx, request, partial(_read_many, ctx, request))
     context = FetchContext.of(
@@ -136,7 +137,7 @@ def _read_many(
     asked_for: list[FetchPartition],
 ) -> NowOrLater[Answers]:
     params = _params(ctx, request, CONSUMER_REPLICA_ID)
-    if named(request) > FEW:
+    if partition_count_of(request) > FEW:
         params.max_wait_ms = min(params.max_wait_ms, LONGEST_WAIT_MS)
     return _read(ctx, params, context, asked_for)
 
@@ -202,6 +203,6 @@ def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fet
         if data.error_code:
             leaders = explain(ctx, context.asked_for, answers, context.origin)
             if leaders:
-                name_leaders(ctx, leaders, response)
+                add_leader_addresses(ctx, leaders, response)
             break
     return response

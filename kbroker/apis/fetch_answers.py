@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from kbroker.apis.authorizer import AclOperation, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
@@ -26,7 +26,7 @@ _LEADS_NOT = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 def hidden_topics(ctx: RequestContext, asked_for: Sequence[FetchPartition]) -> frozenset[str]:
     """Return the topics that the client may not read."""
     names = [asked.topic_partition.topic for asked in asked_for]  # "" for an id that is unknown
-    return ctx.refused(AclOperation.READ, ResourceType.TOPIC, names) - {""}
+    return ctx.refused(AclOperation.READ, AclResourceType.TOPIC, names) - {""}
 
 
 def with_refused(
@@ -79,7 +79,7 @@ def _refused_entry(asked: FetchPartition, data: PartitionData) -> Refused:
     return Refused(f"{name}-{index}", name, data.error_code)
 
 
-def name_leaders(ctx: RequestContext, leaders: set[int], response: FetchResponse) -> None:
+def add_leader_addresses(ctx: RequestContext, leaders: set[int], response: FetchResponse) -> None:
     """Add the addresses of these leaders to the answer."""
     response.node_endpoints = [
         FetchResponse.NodeEndpoint(node_id=broker.broker_id, host=host, port=port, rack=broker.rack)

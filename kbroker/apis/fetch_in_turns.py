@@ -15,9 +15,9 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.fetch_answers import (
     FIRST_VERSION_WITH_STORAGE_ERROR,
     Answers,
+    add_leader_addresses,
     explain,
     hidden_topics,
-    name_leaders,
     settle_codes,
     with_refused,
 )
@@ -38,7 +38,7 @@ SLICE = 250
 LONGEST_WAIT_MS = 500
 
 
-def named(request: FetchRequest) -> int:
+def partition_count_of(request: FetchRequest) -> int:
     """How many partitions a request names."""
     count = 0
     for topic in request.topics:
@@ -78,7 +78,7 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
     response = context.end()
     await let_go(asked_for)
     if leaders:
-        name_leaders(ctx, leaders, response)
+        add_leader_addresses(ctx, leaders, response)
     response.is_large = True
     return response
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.apis.authorization import ForEach, ForRequest
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import node_address
 from kbroker.apis.now_or_later import NowOrLater
@@ -27,7 +27,7 @@ from kbroker.protocol.messages.find_coordinator import (
 )
 
 _FIRST_BATCHED_VERSION = 4
-_RESOURCE_TYPES = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_RESOURCE_TYPES = {0: AclResourceType.GROUP, 1: AclResourceType.TRANSACTIONAL_ID}
 _FIRST_SHARE_VERSION = 6
 _KINDS = {kind.value: kind for kind in CoordinatorType}
 
@@ -51,12 +51,14 @@ class _Pending:
     broker_id: Awaitable[int]
 
 
-def _each_key(_ctx: RequestContext, request: FindCoordinatorRequest, key: str) -> Resource | None:
+def _each_key(
+    _ctx: RequestContext, request: FindCoordinatorRequest, key: str
+) -> AclResource | None:
     resource_type = _RESOURCE_TYPES.get(request.key_type)
-    return None if resource_type is None else Resource(resource_type, key)
+    return None if resource_type is None else AclResource(resource_type, key)
 
 
-def _only_key(ctx: RequestContext, request: FindCoordinatorRequest) -> Resource | None:
+def _only_key(ctx: RequestContext, request: FindCoordinatorRequest) -> AclResource | None:
     if ctx.api_version >= _FIRST_BATCHED_VERSION:
         return None
     return _each_key(ctx, request, request.key)

@@ -9,7 +9,7 @@ in Kafka. A transaction that is open is aborted first, and the producer comes ag
 from __future__ import annotations
 
 from kbroker.apis.authorization import AskedInside, ForRequest, its_transactional_id
-from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
+from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import as_known
 from kbroker.apis.registry import api
@@ -27,8 +27,8 @@ _FIRST_VERSION_WITH_FENCED = 4
 @api(
     InitProducerIdRequest,
     ForRequest(AclOperation.WRITE, its_transactional_id),
-    AskedInside(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
-    AskedInside(AclOperation.WRITE, ResourceType.TOPIC),
+    AskedInside(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER),
+    AskedInside(AclOperation.WRITE, AclResourceType.TOPIC),
 )
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Hand out the next producer id with epoch 0, or the next epoch of a transactional id."""
@@ -58,7 +58,7 @@ def _may_be_idempotent(ctx: RequestContext) -> bool:
     return ctx.is_authorized(
         AclOperation.IDEMPOTENT_WRITE, CLUSTER
     ) or ctx.services.authorizer.authorize_by_resource_type(
-        ctx.connection, AclOperation.WRITE, ResourceType.TOPIC
+        ctx.connection, AclOperation.WRITE, AclResourceType.TOPIC
     )
 
 

@@ -40,6 +40,7 @@ from kbroker.apis.served_api import Served
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from kbroker.memory_room import REQUESTS_BYTES, SMALL_REQUESTS_BYTES, MemoryRoom, Share
+from kbroker.model import new_tuple
 from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of
@@ -58,7 +59,6 @@ ENVELOPE_KEY = 58
 _PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
 _WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 _LOG_INTERVAL_MS = 60_000.0
-_new_tuple = tuple.__new__
 
 
 class KafkaApis:
@@ -156,7 +156,7 @@ class KafkaApis:
             if isinstance(answer, served.response_class):
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if self._quotas is None:
-                    return _new_tuple(Response, (pieces, 0, None))
+                    return new_tuple(Response, (pieces, 0, None))
                 return self._throttled(served, request, answer, pieces, message)
         except ProtocolError:
             raise

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
+from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked
@@ -31,8 +31,8 @@ _KNOWN = {state.value.lower() for state in GroupState} | {GROUP_TYPE}
 
 @api(
     ListGroupsRequest,
-    AskedInside(AclOperation.DESCRIBE, ResourceType.CLUSTER),
-    AskedInside(AclOperation.DESCRIBE, ResourceType.GROUP),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.CLUSTER),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.GROUP),
     parts=AS_A_WHOLE,
 )
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> NowOrLater[ListGroupsResponse]:
@@ -74,6 +74,6 @@ def _listed(
 def _shown(ctx: RequestContext, groups: list[Group]) -> list[Group]:
     if not ctx.is_authorized(AclOperation.DESCRIBE, CLUSTER):
         names = [group.group_id for group in groups]
-        hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.GROUP, names)
+        hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.GROUP, names)
         groups = [group for group in groups if group.group_id not in hidden]
     return groups

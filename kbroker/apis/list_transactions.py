@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TypeVar
 
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked
@@ -35,7 +35,7 @@ _BYTES_OF_ID = 64
 
 @api(
     ListTransactionsRequest,
-    AskedInside(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID),
     parts=AS_A_WHOLE,
 )
 def handle(
@@ -91,4 +91,6 @@ def _state(kept: KeptTransaction) -> State:
 
 
 def _is_shown(ctx: RequestContext, name: str) -> bool:
-    return ctx.is_authorized(AclOperation.DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, name))
+    return ctx.is_authorized(
+        AclOperation.DESCRIBE, AclResource(AclResourceType.TRANSACTIONAL_ID, name)
+    )

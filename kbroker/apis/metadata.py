@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.node_address import reachable_brokers
@@ -40,9 +40,9 @@ _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
 
 @api(
     MetadataRequest,
-    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
-    AskedInside(AclOperation.CREATE, ResourceType.CLUSTER),
-    AskedInside(AclOperation.CREATE, ResourceType.TOPIC),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.TOPIC),
+    AskedInside(AclOperation.CREATE, AclResourceType.CLUSTER),
+    AskedInside(AclOperation.CREATE, AclResourceType.TOPIC),
     parts=Parts("topics", "topics", key="name+topic_id", again=Again.LEFT_OUT),
 )
 def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[MetadataResponse]:
@@ -92,7 +92,7 @@ async def _create_and_answer(
 
 def _describe_all(ctx: RequestContext, request: MetadataRequest, names: list[str]) -> list[Topic]:
     """Describe the topics that are still there."""
-    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
     asked = request.include_topic_authorized_operations
     return [
         _describe(ctx, name, asked)
@@ -176,19 +176,19 @@ def _hidden(
         for topic in topics
     ]
     named = [name for name in names if name is not None]
-    return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, named)
+    return ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, named)
 
 
 def _not_to_be_created(ctx: RequestContext, missing: frozenset[str]) -> frozenset[str]:
     if ctx.is_authorized(AclOperation.CREATE, CLUSTER):
         return frozenset()
-    return ctx.refused(AclOperation.CREATE, ResourceType.TOPIC, missing)
+    return ctx.refused(AclOperation.CREATE, AclResourceType.TOPIC, missing)
 
 
 def _topic_operations(ctx: RequestContext, name: str, asked: bool) -> int:
     if not asked:  # no resource is made: clients ask for thousands of topics at a time
         return OPERATIONS_NOT_ASKED
-    return ctx.authorized_operations(Resource(ResourceType.TOPIC, name))
+    return ctx.authorized_operations(AclResource(AclResourceType.TOPIC, name))
 
 
 def _to_be_created(

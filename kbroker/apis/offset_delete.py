@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kbroker.apis.authorization import AskedInside, ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
@@ -35,7 +35,7 @@ class _Asked:
 @api(
     OffsetDeleteRequest,
     ForRequest(AclOperation.DELETE, its_group),
-    AskedInside(AclOperation.READ, ResourceType.TOPIC),
+    AskedInside(AclOperation.READ, AclResourceType.TOPIC),
     parts=Parts("topics.partitions", "topics.partitions"),
 )
 def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> NowOrLater[OffsetDeleteResponse]:
@@ -55,7 +55,7 @@ def _forget(
 def _sort(ctx: RequestContext, request: OffsetDeleteRequest, asked: _Asked) -> Iterator[None]:
     """Look at one partition after the other; yields after each."""
     hidden = ctx.refused(
-        AclOperation.READ, ResourceType.TOPIC, [topic.name for topic in request.topics]
+        AclOperation.READ, AclResourceType.TOPIC, [topic.name for topic in request.topics]
     )
     for topic in request.topics:
         for entry in topic.partitions:

@@ -17,7 +17,7 @@ from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.large_requests import worked
@@ -47,7 +47,7 @@ Fetched = list[tuple[TopicPartition, FetchedOffset]]
 _REFUSED = FetchedOffset(-1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-def _only_group(ctx: RequestContext, request: OffsetFetchRequest) -> Resource | None:
+def _only_group(ctx: RequestContext, request: OffsetFetchRequest) -> AclResource | None:
     return None if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS else its_group(ctx, request)
 
 
@@ -55,8 +55,8 @@ def _each_group(
     _ctx: RequestContext,
     _request: OffsetFetchRequest,
     group: OffsetFetchRequest.OffsetFetchRequestGroup,
-) -> Resource:
-    return Resource(ResourceType.GROUP, group.group_id)
+) -> AclResource:
+    return AclResource(AclResourceType.GROUP, group.group_id)
 
 
 @api(
@@ -65,7 +65,7 @@ def _each_group(
     ForEach(
         operation=AclOperation.DESCRIBE, resource=_each_group, asked="groups", answered="groups"
     ),
-    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.TOPIC),
     parts=(
         Parts("groups.topics.partition_indexes", "groups.topics.partitions"),
         Parts("topics.partition_indexes", "topics.partitions"),
@@ -158,7 +158,7 @@ def _fetched(
 
 
 def _hidden(ctx: RequestContext, topics: Iterable[str]) -> frozenset[str]:
-    return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, topics)
+    return ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, topics)
 
 
 def _fill(

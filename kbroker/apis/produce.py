@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
-from kbroker.apis.authorizer import AclOperation, Resource
+from kbroker.apis.authorizer import AclOperation, AclResource
 from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.produce_answers import (
@@ -37,7 +37,7 @@ from kbroker.replication.partitions.produce_result import PartitionProduceResult
 Answer = ProduceResponse | NoResponse
 
 
-def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Resource | None:
+def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> AclResource | None:
     """Return the transactional id, if records of its transaction are written."""
     if request.transactional_id is None:
         return None

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from kbroker.apis.produce_validation import refusal, transactional_batch
-from kbroker.errors import ErrorCode
+from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.log.producers.verification import TransactionalBatch
-from kbroker.model import TopicPartition
+from kbroker.model import TopicPartition, new_tuple
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.schema import maker
 from kbroker.replication.partitions.produce_result import PartitionProduceResult
@@ -35,8 +35,6 @@ _PASSING = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-_NONE = ErrorCode.NONE  # a look into the class costs 70 ns
-_new_tuple = tuple.__new__
 _response = maker(ProduceResponse, "responses")
 _topic_response = maker(TopicProduceResponse, "name", "topic_id", "partition_responses")
 _appended = maker(
@@ -105,7 +103,7 @@ class ProduceWork:
                     answers.append(self._refusal(data.index, ErrorCode.UNKNOWN_TOPIC_ID))
                     continue
                 records = data.records
-                topic_partition = _new_tuple(TopicPartition, (name, data.index))
+                topic_partition = new_tuple(TopicPartition, (name, data.index))
                 why = refusal(records, version, transactional_id)
                 if why is None:
                     assert records is not None, "null records are refused"
@@ -179,7 +177,7 @@ class ProduceWork:
                 [],
             )
             answers.append(answer)
-            if result.error_code is not _NONE:
+            if result.error_code is not NO_ERROR:
                 self._fill_error(answer, result)
         return self.response
 

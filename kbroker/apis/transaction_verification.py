@@ -17,7 +17,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes, Participation
 from kbroker.coordinator.transaction.transaction import Producer
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState
 from kbroker.model import TopicPartition
@@ -26,7 +26,6 @@ from kbroker.model import TopicPartition
 RETRY_BACKOFF_MS = 20
 RETRY_MAX_MS = 100
 
-_NONE = ErrorCode.NONE
 _FINAL = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -139,9 +138,9 @@ def _take(
 ) -> Codes:
     for topic_partition, (batch, state, producers) in begun.items():
         code = _known(codes[topic_partition], how)
-        if how is Joining.NOW and code is _NONE and not producers.is_asked(batch, state):
+        if how is Joining.NOW and code is NO_ERROR and not producers.is_asked(batch, state):
             code = ErrorCode.CONCURRENT_TRANSACTIONS  # the end of the one before came meanwhile
-        if code is _NONE:
+        if code is NO_ERROR:
             state.verify(batch.producer_epoch, begins_at_zero=how is Joining.NOW)
             continue
         refused[topic_partition] = code

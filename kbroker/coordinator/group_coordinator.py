@@ -34,7 +34,7 @@ from kbroker.coordinator.runtime.coordinator_finder import (
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.transaction.transaction import Producer
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
@@ -48,7 +48,6 @@ from kbroker.replication.partitions.partition import Partition
 _log = logging.getLogger(__name__)
 
 GROUP_TYPE = "classic"
-_NONE = ErrorCode.NONE
 _BYTES_OF_MEMBER = 64  # beside its names and data
 _EXPIRY_TIMER = "offsets.retention.check"
 
@@ -163,15 +162,15 @@ class GroupCoordinator:
     ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
         """Answer JoinGroup, after the end of the rebalance if one is on."""
         error = self._refusal(request.group_id)
-        if error is _NONE and not self._allows_session_timeout(request.session_timeout_ms):
+        if error is NO_ERROR and not self._allows_session_timeout(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
         coordinated = self.store.find(request.group_id)
-        if error is _NONE and coordinated is None and request.member_id:
+        if error is NO_ERROR and coordinated is None and request.member_id:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         named_after = request.group_instance_id or caller.client_id
-        if error is _NONE and not _can_be_recorded(request, f"{named_after}-{ZERO_UUID}"):
+        if error is NO_ERROR and not _can_be_recorded(request, f"{named_after}-{ZERO_UUID}"):
             return refused_join("", ErrorCode.UNKNOWN_SERVER_ERROR)
-        if error is not _NONE:
+        if error is not NO_ERROR:
             return refused_join(request.member_id, error)
         if coordinated is None:
             coordinated = self.store.create(request.group_id)
@@ -222,7 +221,7 @@ class GroupCoordinator:
         if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return _NONE  # sessions start when the group is loaded; no reason to rejoin
+                return NO_ERROR  # sessions start when the group is loaded; no reason to rejoin
             return error or ErrorCode.UNKNOWN_MEMBER_ID
         return sessions.heartbeat(
             coordinated.group,
@@ -241,13 +240,13 @@ class GroupCoordinator:
         coordinated = self.store.find(group_id)
         if coordinated is None:
             error = self._refusal(group_id)
-            if error is not _NONE:
+            if error is not NO_ERROR:
                 return error, []
-            return _NONE, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+            return NO_ERROR, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         step = self.store.step(coordinated)
-        codes = sessions.leave(step, leaving)
+        codes = sessions.leave_group(step, leaving)
         self.store.run(coordinated, step.effects)
-        return _NONE, codes
+        return NO_ERROR, codes
 
     def _refusal(self, group_id: str) -> ErrorCode:
         """NONE when this broker answers for a group of that name."""
@@ -271,10 +270,10 @@ class GroupCoordinator:
         """
         coordinated = self.store.find(group_id)
         if coordinated is not None:
-            return _NONE, _described(coordinated.group)
+            return NO_ERROR, _described(coordinated.group)
         error = self._status(group_id)
         described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
-        if error is _NONE:
+        if error is NO_ERROR:
             described.group_state = GroupState.DEAD.value
             error = ErrorCode.GROUP_ID_NOT_FOUND
         return error, described
@@ -295,7 +294,7 @@ class GroupCoordinator:
         """
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._runtime.is_loading() else _NONE
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._runtime.is_loading() else NO_ERROR
         if types and GROUP_TYPE not in types:
             return error, []
         return error, [
@@ -318,7 +317,7 @@ class GroupCoordinator:
         An awaitable while the log takes its time. Raises KafkaError if all of it is refused.
         """
         error = self._refusal(group_id)
-        if error is not _NONE:
+        if error is not NO_ERROR:
             raise KafkaError(error)
         return self.offsets.delete(group_id, partitions)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbroker.errors import ProtocolError
-from kbroker.protocol.request import NoResponse, Outcome, Response
+from kbroker.protocol.request import FutureLike, NoResponse, Response
 
 LENGTH_MAX = 64  # librdkafka sends a million ahead if it is let
 TOTAL_MAX = 512  # but each connection has one
@@ -67,7 +67,7 @@ class AnswerLine:
     def is_closed(self) -> bool:
         return self._is_closed()
 
-    def join(self, result: Result | None = None, outcome: Outcome | None = None) -> AnswerToCome:
+    def join(self, result: Result | None = None, outcome: FutureLike | None = None) -> AnswerToCome:
         """Stand in line for the request that was begun last: with its `result`, or with the
         `outcome` that it waits for. A connection that is gone, as during a broker's start, has no
         line.
@@ -111,7 +111,7 @@ class AnswerToCome:
 
     __slots__ = ("_line", "outcome", "result")
 
-    def __init__(self, line: AnswerLine, result: Result | None, outcome: Outcome | None) -> None:
+    def __init__(self, line: AnswerLine, result: Result | None, outcome: FutureLike | None) -> None:
         self._line = line
         self.result = result
         self.outcome = outcome
@@ -125,7 +125,7 @@ class AnswerToCome:
         self.result = result
         self._line.came(self)
 
-    def accept(self, outcome: Outcome) -> AnswerToCome:  # noqa: ARG002  as a connection does
+    def accept(self, outcome: FutureLike) -> AnswerToCome:  # noqa: ARG002  as a connection does
         return self
 
     def fail(self, error: ProtocolError) -> None:

@@ -22,6 +22,7 @@ from typing import Protocol
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.memory_room import MemoryRoom, Share
+from kbroker.model import new_tuple
 from kbroker.network.answer_line import AnswerLine, AnswerLines, AnswerToCome
 from kbroker.network.receive_buffers import (
     BASE_BYTES,
@@ -35,7 +36,7 @@ from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import Wire
 from kbroker.protocol.frame import frame_size, next_frame
 from kbroker.protocol.header import decode_request_header
-from kbroker.protocol.request import ConnectionInfo, NoResponse, Outcome, Request, Response
+from kbroker.protocol.request import ConnectionInfo, FutureLike, NoResponse, Request, Response
 from kbroker.unserved import UnservedError
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,6 @@ _REQUESTS_PER_TURN = 8  # then their answers leave, and other connections get th
 _PIPELINED_BYTES_MAX = 256 * 1024  # a buffer grows up to here for a client that fills it
 _SIZE_BYTES = 4
 _PRODUCE = b"\0\0"  # an API key, as a frame begins with it
-_new_tuple = tuple.__new__
 
 
 class ChannelOwner(Protocol):
@@ -234,7 +234,7 @@ class Channel(asyncio.BufferedProtocol):
         if not self._running:
             self._run()
 
-    def accept(self, outcome: Outcome) -> AnswerToCome:
+    def accept(self, outcome: FutureLike) -> AnswerToCome:
         """The request in work is carried out, but not answered: the next one may start."""
         answer = self._line.join(outcome=outcome)
         self._go_on()
@@ -406,7 +406,7 @@ class Channel(asyncio.BufferedProtocol):
         size = end - start + _SIZE_BYTES
         if size > self._size_hint:
             self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
-        return _new_tuple(Request, (header, view, body_offset, self.connection, end - start))
+        return new_tuple(Request, (header, view, body_offset, self.connection, end - start))
 
     def _room_made(self) -> None:
         self._waiting_for_room = False

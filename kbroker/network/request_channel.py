@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
-from kbroker.protocol.request import NoResponse, Outcome, Request, Response
+from kbroker.protocol.request import FutureLike, NoResponse, Request, Response
 
 
 class Replier(Protocol):
@@ -29,7 +29,7 @@ class Replier(Protocol):
         """Send the answer; the next request of the connection may start."""
         ...
 
-    def accept(self, outcome: Outcome) -> Replier:
+    def accept(self, outcome: FutureLike) -> Replier:
         """The request has been carried out, and its answer is to come: give it to the Replier that
         this returns. The next request of the connection may start; `outcome` is cancelled when the
         connection goes.

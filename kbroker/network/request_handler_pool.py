@@ -20,7 +20,7 @@ from functools import partial
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import Replier, RequestChannel
-from kbroker.protocol.request import Accepted, NoResponse, Outcome, Request, Response
+from kbroker.protocol.request import Accepted, FutureLike, NoResponse, Request, Response
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class KafkaRequestHandlerPool:
     def __init__(self, handle: Handle, request_channel: RequestChannel) -> None:
         self._handle = handle
         self._request_channel = request_channel
-        self._waiting: set[Outcome] = set()
+        self._waiting: set[FutureLike] = set()
         self._admitted_keys: frozenset[int] = frozenset()
         self._kept: list[tuple[Replier, Request]] = []
         self._kept_max = _KEPT_UNTIL_LOOKED_THROUGH
@@ -118,7 +118,7 @@ class KafkaRequestHandlerPool:
         self._waiting.add(outcome)
         outcome.add_done_callback(partial(self._answer, replier.accept(outcome), accepted))
 
-    def _answer(self, replier: Replier, accepted: Accepted[Result], outcome: Outcome) -> None:
+    def _answer(self, replier: Replier, accepted: Accepted[Result], outcome: FutureLike) -> None:
         self._waiting.discard(outcome)
         if outcome.cancelled():
             if not self._is_down:  # else a connection that is still there would wait for ever

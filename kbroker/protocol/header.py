@@ -13,6 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kbroker.errors import ProtocolError
+from kbroker.model import new_tuple
 from kbroker.protocol.primitives import MAX_UNKNOWN_TAGS, read_uvarint, skip_tags, write_uvarint
 from kbroker.protocol.schema import FIRST_FLEXIBLE, first_flexible_version
 from kbroker.unserved import UnservedError, unknown_api
@@ -33,9 +34,6 @@ class RequestHeader(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str | None
-
-
-_new_tuple = tuple.__new__
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
@@ -88,7 +86,7 @@ def decode_request_header(
             offset += 1
         else:
             offset = _skip_header_tags(view, offset, limit)
-    return _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id)), offset
+    return new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id)), offset
 
 
 def _decode_without_client_id(view: memoryview, offset: int) -> tuple[RequestHeader, int]:

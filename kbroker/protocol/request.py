@@ -112,7 +112,7 @@ class NoResponse:
     throttle_ms: int = 0
 
 
-class Outcome(Protocol):
+class FutureLike(Protocol):
     """A future of the event loop."""
 
     def result(self) -> Any:
@@ -144,7 +144,7 @@ class Accepted(Generic[T]):
 
     __slots__ = ("finish", "outcome")
 
-    def __init__(self, outcome: Outcome, finish: Callable[[], T]) -> None:
+    def __init__(self, outcome: FutureLike, finish: Callable[[], T]) -> None:
         self.outcome = outcome
         self.finish = finish
 

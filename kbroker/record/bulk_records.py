@@ -15,6 +15,7 @@ from itertools import chain
 from operator import add
 from typing import Final
 
+from kbroker.model import new_tuple
 from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import (
     Headers,
@@ -41,7 +42,6 @@ MOST_OF_TIME: Final = 9  # by this, too, if each record has a time of its own
 
 _NULL: Final = b"\x01"  # the length -1
 _WIDTHS: Final = ((0, 64), (64, 8192), (8192, 1 << 20), (1 << 20, 1 << 27))  # of offset deltas
-_new_tuple = tuple.__new__
 
 
 class _Lengths(dict[int, bytes]):
@@ -175,7 +175,7 @@ def _some_records(
 def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noqa: C901, PLR0912, PLR0915  a call per field would double the time
     # A slice beyond the end comes out short; the position after it shows that.
     base_offset, base_timestamp, at = header.base_offset, header.base_timestamp, 0
-    new, append = _new_tuple, found.append
+    new, append = new_tuple, found.append
     for _ in range(header.record_count):
         doubled = plain[at]
         at += 1

@@ -93,7 +93,7 @@ def bounded_pieces(
     for piece in pieces:
         left -= len(piece)
         if left < 0:
-            raise too_large(max_bytes)
+            raise unpacks_too_large(max_bytes)
         yield piece
 
 
@@ -113,7 +113,7 @@ def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> B
             following = next(pieces, None)
         plain = whole
     if len(plain) > max_bytes:
-        raise too_large(max_bytes)
+        raise unpacks_too_large(max_bytes)
     return plain
 
 
@@ -140,7 +140,7 @@ def most_unpacked_bytes(codec: int, size_bytes: int) -> int:
     return _MOST_RATIOS.get(codec, 1) * size_bytes
 
 
-def too_large(max_bytes: int) -> KafkaError:
+def unpacks_too_large(max_bytes: int) -> KafkaError:
     """The refusal of records that unpack to more than a reader can hold."""
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE, f"compressed records hold more than {max_bytes} bytes"

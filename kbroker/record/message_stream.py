@@ -15,7 +15,7 @@ from struct import error as struct_error
 from typing import Final, NamedTuple, NoReturn
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import NO_TIMESTAMP
+from kbroker.model import NO_TIMESTAMP, new_tuple
 from kbroker.record.compression import COMPRESSION_MASK
 from kbroker.record.default_record import Bytes, Record, invalid
 from kbroker.record.piece_stream import PieceStream
@@ -32,7 +32,6 @@ _HEAD_1 = Struct(">qiIbbqi")  # the same with the timestamp before the key lengt
 _LONG_BYTES: Final = 64 * 1024  # a message that takes more is walked in pieces
 _COPIED_BYTES: Final = 4 * 1024 * 1024
 _unpack_0 = _HEAD_0.unpack_from
-_new_tuple = tuple.__new__
 
 Head = tuple[int, int, int, int, int, int, int]
 # Offset, timestamp, position and length of key, of value; below 0 stands for null.
@@ -146,7 +145,7 @@ class MessageStream(PieceStream):
                 for offset, timestamp, key_at, key_length, value_at, length in self.held_messages():
                     key = bytes(source[key_at : key_at + key_length]) if key_length >= 0 else None
                     value = bytes(source[value_at : value_at + length]) if length >= 0 else None
-                    yield _new_tuple(Record, (offset, timestamp, key, value, ()))
+                    yield new_tuple(Record, (offset, timestamp, key, value, ()))
                     count -= 1
                     if not count:
                         return

@@ -31,6 +31,7 @@ from kbroker.model import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    new_tuple,
 )
 from kbroker.record.compression import (
     COMPRESSION_MASK,
@@ -74,7 +75,6 @@ _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 _unpack_header = HEADER.unpack_from
-_new_tuple = tuple.__new__
 
 
 class BatchHeader(NamedTuple):
@@ -181,7 +181,7 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     header does or hold an older format.
     """
     try:
-        header: BatchHeader = _new_tuple(BatchHeader, _unpack_header(buffer, position))
+        header: BatchHeader = new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct_error:
         _refuse_short(buffer, position)
     if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:

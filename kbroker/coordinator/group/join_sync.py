@@ -17,14 +17,14 @@ from kbroker.coordinator.group.rebalance import (
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     UNKNOWN_MEMBER,
     AssignmentStored,
-    Step,
+    GroupStep,
     TimerKey,
     TimerKind,
     answer_join,
     answer_sync,
     assigned,
     forget_session,
-    joined,
+    joined_answer,
     keep_alive,
     maybe_prepare_rebalance,
     member_list,
@@ -87,7 +87,7 @@ class StaticMemberStored:
 # ---- JoinGroup
 
 
-def join(step: Step, attempt: JoinAttempt) -> None:
+def join(step: GroupStep, attempt: JoinAttempt) -> None:
     """Let a member in, or back in; it is answered now, or when the join phase ends."""
     group, request = step.group, attempt.request
     member_id = request.member_id
@@ -114,11 +114,11 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     return member is not None or len(group.members) < max_size
 
 
-def _refuse(step: Step, attempt: JoinAttempt, member_id: str, code: ErrorCode) -> None:
+def _refuse(step: GroupStep, attempt: JoinAttempt, member_id: str, code: ErrorCode) -> None:
     step.effects.append(Reply(attempt.correlation, refused_join(member_id, code)))
 
 
-def _join_as_new_member(step: Step, attempt: JoinAttempt) -> None:
+def _join_as_new_member(step: GroupStep, attempt: JoinAttempt) -> None:
     group, instance_id = step.group, attempt.request.group_instance_id
     if instance_id is not None:
         if instance_id in group.static_members:
@@ -135,7 +135,7 @@ def _join_as_new_member(step: Step, attempt: JoinAttempt) -> None:
         _add_member(step, attempt, attempt.new_member_id)
 
 
-def _join_as_known_member(step: Step, attempt: JoinAttempt) -> None:
+def _join_as_known_member(step: GroupStep, attempt: JoinAttempt) -> None:
     group, request = step.group, attempt.request
     member_id = request.member_id
     if member_id in group.pending_members:
@@ -151,7 +151,7 @@ def _join_as_known_member(step: Step, attempt: JoinAttempt) -> None:
     elif group.state is GroupState.EMPTY:
         _refuse(step, attempt, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     elif _changes_nothing(group, group.members[member_id], attempt.protocols):
-        step.effects.append(Reply(attempt.correlation, joined(group, member_id)))
+        step.effects.append(Reply(attempt.correlation, joined_answer(group, member_id)))
     else:
         _update_member(step, attempt, group.members[member_id])
         maybe_prepare_rebalance(step)
@@ -167,7 +167,7 @@ def _changes_nothing(group: Group, member: Member, protocols: Protocols) -> bool
     return group.state is GroupState.COMPLETING_REBALANCE or not group.is_leader(member.member_id)
 
 
-def _add_member(step: Step, attempt: JoinAttempt, member_id: str) -> None:
+def _add_member(step: GroupStep, attempt: JoinAttempt, member_id: str) -> None:
     group, request = step.group, attempt.request
     member = Member(
         member_id=member_id,
@@ -188,7 +188,7 @@ def _add_member(step: Step, attempt: JoinAttempt, member_id: str) -> None:
     maybe_prepare_rebalance(step)
 
 
-def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
+def _update_member(step: GroupStep, attempt: JoinAttempt, member: Member) -> None:
     """A second JoinGroup of the same member takes the place of the first,
     whose connection is most likely gone.
     """
@@ -206,7 +206,7 @@ def _set_wishes(group: Group, member: Member, attempt: JoinAttempt) -> None:
 # ---- static members that come back with a new process (KIP-345)
 
 
-def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -> None:
+def _replace_static_member(step: GroupStep, attempt: JoinAttempt, instance_id: str) -> None:
     """A stable group goes on without a rebalance as long as its protocol stays; it takes the new
     process in when that is stored, and until then the old one is its member.
     """
@@ -225,7 +225,9 @@ def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -
         prepare_rebalance(step)
 
 
-def _store_static_member(step: Step, attempt: JoinAttempt, before: Group, after: Group) -> None:
+def _store_static_member(
+    step: GroupStep, attempt: JoinAttempt, before: Group, after: Group
+) -> None:
     """The record holds the whole group: those who are on their way to the log are in it too."""
     token = StaticMemberStored(
         attempt=attempt,
@@ -238,7 +240,7 @@ def _store_static_member(step: Step, attempt: JoinAttempt, before: Group, after:
     step.effects.append(Append((group_metadata(after, assignments),), token))
 
 
-def _take_over(step: Step, attempt: JoinAttempt, instance_id: str) -> Member:
+def _take_over(step: GroupStep, attempt: JoinAttempt, instance_id: str) -> Member:
     """The new process is the member now, the old one is fenced."""
     group = step.group
     member = group.members[group.static_members[instance_id]]
@@ -252,7 +254,7 @@ def _take_over(step: Step, attempt: JoinAttempt, instance_id: str) -> Member:
     return member
 
 
-def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
+def on_static_member_stored(step: GroupStep, token: StaticMemberStored, error: ErrorCode) -> None:
     """Take the member in: its new id is in the log. If that was not confirmed in time, the member
     gets `error` and comes back for another id. Kafka then has the old id in its memory, and the new
     one in its log.
@@ -273,7 +275,7 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
         join(step, attempt)
 
 
-def on_static_member_refused(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
+def on_static_member_refused(step: GroupStep, token: StaticMemberStored, error: ErrorCode) -> None:
     """The new id cannot be in the log: the member keeps the one it has."""
     group, attempt = step.group, token.attempt
     if group.state is GroupState.DEAD:
@@ -300,7 +302,7 @@ def _rejoined(group: Group, token: StaticMemberStored) -> JoinGroupResponse:
     Before, it must not notice that.
     """
     member_id = token.attempt.new_member_id
-    response = joined(group, member_id)
+    response = joined_answer(group, member_id)
     if token.attempt.api_version >= 9:
         is_leader = group.is_leader(member_id)
         response.skip_assignment = is_leader
@@ -314,7 +316,7 @@ def _rejoined(group: Group, token: StaticMemberStored) -> JoinGroupResponse:
 # ---- SyncGroup
 
 
-def sync(step: Step, correlation: object, request: SyncGroupRequest) -> None:
+def sync(step: GroupStep, correlation: object, request: SyncGroupRequest) -> None:
     """Give a member its assignment; the leader's request brings everybody's."""
     group = step.group
     error = _sync_error(group, request)
@@ -353,7 +355,7 @@ def _sync_error(group: Group, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _store_assignments(step: Step, request: SyncGroupRequest) -> None:
+def _store_assignments(step: GroupStep, request: SyncGroupRequest) -> None:
     """Members the leader left out get an empty assignment."""
     group = step.group
     given = {each.member_id: each.assignment for each in request.assignments}

@@ -68,7 +68,7 @@ class EmptyGroupStored:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Step:
+class GroupStep:
     """One input to a group on its way through the machine; collects the effects."""
 
     group: Group
@@ -80,7 +80,7 @@ class Step:
 # ---- sessions
 
 
-def keep_alive(step: Step, member: Member, timeout_ms: int | None = None) -> None:
+def keep_alive(step: GroupStep, member: Member, timeout_ms: int | None = None) -> None:
     """The member was heard of: its session lasts from now.
 
     The timer is set again only when it would fire too late.
@@ -92,7 +92,7 @@ def keep_alive(step: Step, member: Member, timeout_ms: int | None = None) -> Non
         step.effects.append(SetTimer(TimerKey(TimerKind.SESSION, member.member_id), deadline))
 
 
-def forget_session(step: Step, member: Member) -> None:
+def forget_session(step: GroupStep, member: Member) -> None:
     """The member is gone, or has another id now: its timer goes too."""
     if member.timer_at_ms:
         member.timer_at_ms = 0.0
@@ -109,7 +109,7 @@ def refused_join(member_id: str, code: ErrorCode) -> JoinGroupResponse:
     )
 
 
-def joined(group: Group, member_id: str) -> JoinGroupResponse:
+def joined_answer(group: Group, member_id: str) -> JoinGroupResponse:
     """JoinGroup's answer to a member of the current generation; the leader gets the members too."""
     return JoinGroupResponse(
         generation_id=group.generation_id,
@@ -135,14 +135,14 @@ def member_list(group: Group) -> list[JoinGroupResponse.JoinGroupResponseMember]
     ]
 
 
-def answer_join(step: Step, member: Member, response: JoinGroupResponse) -> None:
+def answer_join(step: GroupStep, member: Member, response: JoinGroupResponse) -> None:
     """Answer the member's JoinGroup if one waits."""
     if member.join is not None:
         step.effects.append(Reply(member.join, response))
         step.group.hold_join(member, None)
 
 
-def answer_sync(step: Step, member: Member, response: SyncGroupResponse) -> None:
+def answer_sync(step: GroupStep, member: Member, response: SyncGroupResponse) -> None:
     """Answer the member's SyncGroup if one waits."""
     if member.sync is not None:
         step.effects.append(Reply(member.sync, response))
@@ -152,13 +152,13 @@ def answer_sync(step: Step, member: Member, response: SyncGroupResponse) -> None
 # ---- join phase
 
 
-def maybe_prepare_rebalance(step: Step) -> None:
+def maybe_prepare_rebalance(step: GroupStep) -> None:
     """Start a rebalance, unless one is in its join phase already."""
     if step.group.can_rebalance():
         prepare_rebalance(step)
 
 
-def prepare_rebalance(step: Step) -> None:
+def prepare_rebalance(step: GroupStep) -> None:
     """Open the join phase; members that wait for an assignment are sent back to JoinGroup."""
     group = step.group
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -180,11 +180,11 @@ def prepare_rebalance(step: Step) -> None:
     _wait_for_joins(step, delay)
 
 
-def _wait_for_joins(step: Step, delay_ms: float) -> None:
+def _wait_for_joins(step: GroupStep, delay_ms: float) -> None:
     step.effects.append(SetTimer(JOIN_TIMER, step.now.monotonic_ms + delay_ms))
 
 
-def try_complete_join(step: Step) -> None:
+def try_complete_join(step: GroupStep) -> None:
     """End the join phase when nobody is missing; the initial delay always runs to its end."""
     group = step.group
     if (
@@ -195,7 +195,7 @@ def try_complete_join(step: Step) -> None:
         complete_join(step)
 
 
-def on_join_timer(step: Step) -> None:
+def on_join_timer(step: GroupStep) -> None:
     """End the join phase, or a part of the initial delay, which new members extend."""
     group = step.group
     if group.state is not GroupState.PREPARING_REBALANCE:
@@ -210,7 +210,7 @@ def on_join_timer(step: Step) -> None:
         complete_join(step)
 
 
-def complete_join(step: Step) -> None:
+def complete_join(step: GroupStep) -> None:
     """Close the join phase: who did not come is removed, the others learn the new generation."""
     group = step.group
     group.initial_join_remaining_ms = -1.0
@@ -229,7 +229,7 @@ def complete_join(step: Step) -> None:
         step.effects.append(Append((group_metadata(group, {}),), EmptyGroupStored()))
         return
     for member in group.members.values():
-        answer_join(step, member, joined(group, member.member_id))
+        answer_join(step, member, joined_answer(group, member.member_id))
         member.is_new = False
         keep_alive(step, member)
         group.pending_sync_members.add(member.member_id)
@@ -240,7 +240,7 @@ def complete_join(step: Step) -> None:
 # ---- sync phase
 
 
-def sync_received(step: Step, member_id: str) -> None:
+def sync_received(step: GroupStep, member_id: str) -> None:
     """The member has asked for its assignment.
 
     The last one to do so ends the sync phase's timer.
@@ -252,7 +252,7 @@ def sync_received(step: Step, member_id: str) -> None:
             step.effects.append(CancelTimer(SYNC_TIMER))
 
 
-def on_sync_timer(step: Step) -> None:
+def on_sync_timer(step: GroupStep) -> None:
     """Members that joined but never asked for their assignment are removed,
     and the rest starts again.
     """
@@ -269,7 +269,7 @@ def on_sync_timer(step: Step) -> None:
         maybe_prepare_rebalance(step)
 
 
-def drop_assignments(step: Step, code: ErrorCode) -> None:
+def drop_assignments(step: GroupStep, code: ErrorCode) -> None:
     """The assignments of this generation are void: whoever waits for one learns it."""
     assert step.group.state is GroupState.COMPLETING_REBALANCE
     for member in step.group.members.values():
@@ -279,7 +279,7 @@ def drop_assignments(step: Step, code: ErrorCode) -> None:
             keep_alive(step, member)
 
 
-def on_assignment_stored(step: Step, token: AssignmentStored, error: ErrorCode) -> None:
+def on_assignment_stored(step: GroupStep, token: AssignmentStored, error: ErrorCode) -> None:
     """The leader's assignments are in the log, or cannot be: hand them out, or start again."""
     group = step.group
     if (

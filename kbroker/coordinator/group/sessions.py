@@ -15,7 +15,7 @@ from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.rebalance import (
     UNKNOWN_MEMBER,
-    Step,
+    GroupStep,
     TimerKey,
     TimerKind,
     answer_join,
@@ -29,10 +29,8 @@ from kbroker.coordinator.group.rebalance import (
     try_complete_join,
 )
 from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
-from kbroker.errors import ErrorCode
+from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
-
-_NONE = ErrorCode.NONE
 
 
 class Leaving(Protocol):
@@ -50,7 +48,7 @@ def member_error(group: Group, member_id: str, instance_id: str | None) -> Error
             return ErrorCode.UNKNOWN_MEMBER_ID
         if current != member_id:
             return ErrorCode.FENCED_INSTANCE_ID
-    return _NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+    return NO_ERROR if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # ---- Heartbeat
@@ -61,14 +59,14 @@ def heartbeat(
 ) -> ErrorCode:
     """Prolong a session (`now_ms` is monotonic); the code says when the member has to rejoin."""
     error = member_error(group, member_id, instance_id)
-    if error is not _NONE:
+    if error is not NO_ERROR:
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     _prolong(group.members[member_id], now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    return _NONE
+    return NO_ERROR
 
 
 def _prolong(member: Member, now_ms: float) -> None:
@@ -93,18 +91,18 @@ def commit_error(
     the new generation.
     """
     if generation_id < 0 and group.state is GroupState.EMPTY:
-        return _NONE
+        return NO_ERROR
     if generation_id < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = member_error(group, member_id, instance_id)
-    if error is not _NONE:
+    if error is not NO_ERROR:
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     _prolong(group.members[member_id], now_ms)
-    return _NONE
+    return NO_ERROR
 
 
 def transactional_commit_error(
@@ -116,9 +114,9 @@ def transactional_commit_error(
     """
     names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None
     if not names_member or (generation_id < 0 and group.state is GroupState.EMPTY):
-        return _NONE
+        return NO_ERROR
     error = member_error(group, member_id, instance_id)
-    if error is _NONE and generation_id != group.generation_id:
+    if error is NO_ERROR and generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
@@ -126,29 +124,29 @@ def transactional_commit_error(
 # ---- LeaveGroup
 
 
-def leave(step: Step, leaving: Sequence[Leaving]) -> list[ErrorCode]:
+def leave_group(step: GroupStep, leaving: Sequence[Leaving]) -> list[ErrorCode]:
     """Remove members; one code for each."""
     return [_leave(step, each.member_id, each.group_instance_id) for each in leaving]
 
 
-def _leave(step: Step, member_id: str, instance_id: str | None) -> ErrorCode:
+def _leave(step: GroupStep, member_id: str, instance_id: str | None) -> ErrorCode:
     group = step.group
     if member_id == UNKNOWN_MEMBER:
         current = group.static_members.get(instance_id) if instance_id is not None else None
         if current is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         remove_member(step, group.members[current])
-        return _NONE
+        return NO_ERROR
     if member_id in group.pending_members:
         _remove_pending(step, member_id)
-        return _NONE
+        return NO_ERROR
     error = member_error(group, member_id, instance_id)
-    if error is _NONE:
+    if error is NO_ERROR:
         remove_member(step, group.members[member_id])
     return error
 
 
-def remove_member(step: Step, member: Member) -> None:
+def remove_member(step: GroupStep, member: Member) -> None:
     """Take a member out: whatever it waits for is refused, the others rebalance."""
     group = step.group
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
@@ -162,7 +160,7 @@ def remove_member(step: Step, member: Member) -> None:
         maybe_prepare_rebalance(step)
 
 
-def _remove_pending(step: Step, member_id: str) -> None:
+def _remove_pending(step: GroupStep, member_id: str) -> None:
     step.effects.append(CancelTimer(TimerKey(TimerKind.PENDING, member_id)))
     step.group.remove(member_id)
     try_complete_join(step)
@@ -171,7 +169,7 @@ def _remove_pending(step: Step, member_id: str) -> None:
 # ---- timers
 
 
-def on_timer(step: Step, key: TimerKey) -> None:
+def on_timer(step: GroupStep, key: TimerKey) -> None:
     """A timer that was set has fired."""
     if key.kind is TimerKind.JOIN:
         on_join_timer(step)
@@ -184,7 +182,7 @@ def on_timer(step: Step, key: TimerKey) -> None:
         _on_session_timer(step, key)
 
 
-def _on_session_timer(step: Step, key: TimerKey) -> None:
+def _on_session_timer(step: GroupStep, key: TimerKey) -> None:
     member = step.group.members.get(key.member_id)
     if member is None:
         return
@@ -199,7 +197,7 @@ def _on_session_timer(step: Step, key: TimerKey) -> None:
         remove_member(step, member)
 
 
-def start_sessions(step: Step) -> None:
+def start_sessions(step: GroupStep) -> None:
     """A group was read from the log: its members get a full session to show up,
     and it rebalances if it is too large by now.
     """
@@ -211,7 +209,7 @@ def start_sessions(step: Step) -> None:
         maybe_prepare_rebalance(step)
 
 
-def close(step: Step, code: ErrorCode) -> None:
+def close(step: GroupStep, code: ErrorCode) -> None:
     """Answer `code` to whoever waits and end all timers, as the group leaves this coordinator or is
     deleted.
     """

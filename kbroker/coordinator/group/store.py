@@ -29,7 +29,7 @@ from kbroker.coordinator.group.join_sync import (
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.rebalance import (
     AssignmentStored,
-    Step,
+    GroupStep,
     TimerKey,
     on_assignment_stored,
 )
@@ -136,9 +136,9 @@ class GroupStore:
 
     # ---- drive
 
-    def step(self, coordinated: CoordinatedGroup) -> Step:
+    def step(self, coordinated: CoordinatedGroup) -> GroupStep:
         """An input to a group, happening now."""
-        return Step(coordinated.group, self.config, self.runtime.now())
+        return GroupStep(coordinated.group, self.config, self.runtime.now())
 
     def run(self, coordinated: CoordinatedGroup, effects: Iterable[Effect]) -> None:
         """Do what a machine asked for, in order; answers beyond a few come later, as each wakes

@@ -36,12 +36,11 @@ from kbroker.coordinator.runtime.effects import KeyValue
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import ReplayedPart, Settled
 from kbroker.coordinator.transaction.transaction import Producer
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
 from kbroker.slices import slices
 
-_NONE = ErrorCode.NONE
 _NONE_GONE: frozenset[TopicPartition] = frozenset()
 _PART = 500  # tombstones, two milliseconds
 _COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
@@ -86,9 +85,9 @@ class OffsetCommits:
             error = self._store.runtime.status(committer.group_id)
             if not fits_a_record(committer.group_id):
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
-            if error is _NONE and committer.generation_id >= 0:
+            if error is NO_ERROR and committer.generation_id >= 0:
                 error = ErrorCode.ILLEGAL_GENERATION
-            if error is not _NONE:
+            if error is not NO_ERROR:
                 return [error] * len(offsets)
             coordinated = self._store.create(committer.group_id)
         error = commit_error(
@@ -98,7 +97,7 @@ class OffsetCommits:
             committer.generation_id,
             self._store.runtime.monotonic_ms(),
         )
-        if error is not _NONE:
+        if error is not NO_ERROR:
             return [error] * len(offsets)
         return self._append(coordinated, offsets)
 
@@ -110,9 +109,9 @@ class OffsetCommits:
             return []
         error = self.transactional_status(committer.group_id)
         coordinated = self._store.find(committer.group_id)
-        if error is _NONE and coordinated is None and committer.generation_id >= 0:
+        if error is NO_ERROR and coordinated is None and committer.generation_id >= 0:
             error = ErrorCode.ILLEGAL_GENERATION
-        if error is not _NONE:
+        if error is not NO_ERROR:
             return [error] * len(offsets)
         if coordinated is None:
             coordinated = self._store.create(committer.group_id)
@@ -122,7 +121,7 @@ class OffsetCommits:
             committer.group_instance_id,
             committer.generation_id,
         )
-        if error is not _NONE:
+        if error is not NO_ERROR:
             self._store.drop_if_untouched(committer.group_id)
             return [error] * len(offsets)
         return self._append(coordinated, offsets, producer)
@@ -148,7 +147,7 @@ class OffsetCommits:
             if len(metadata) > limit or not fits_a_record(metadata):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
-                codes.append(_NONE)
+                codes.append(NO_ERROR)
                 accepted.append(entry)
         if not accepted:
             self._store.drop_if_untouched(group.group_id)
@@ -163,7 +162,7 @@ class OffsetCommits:
         def settled(error: ErrorCode) -> None:
             error = _COMMIT_ERRORS.get(error, error)
             self._store.drop_if_untouched(group.group_id)
-            reply.answer(codes if error is _NONE else [code or error for code in codes])
+            reply.answer(codes if error is NO_ERROR else [code or error for code in codes])
 
         records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
         if records is None:
@@ -215,7 +214,7 @@ class OffsetCommits:
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
-            if error is not _NONE:
+            if error is not NO_ERROR:
                 raise KafkaError(error)
         return coordinated
 
@@ -233,7 +232,7 @@ class OffsetCommits:
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
-            return ErrorCode.GROUP_ID_NOT_FOUND if error is _NONE else error
+            return ErrorCode.GROUP_ID_NOT_FOUND if error is NO_ERROR else error
         if coordinated.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
         coordinated.home.catch_up()
@@ -265,12 +264,12 @@ class OffsetCommits:
         if is_live and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         followed = group.subscribed_topics
-        codes = dict.fromkeys(partitions, _NONE)
+        codes = dict.fromkeys(partitions, NO_ERROR)
         if is_live:
             for partition in codes:
                 if followed is None or partition.topic in followed:
                     codes[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        doomed = [partition for partition, code in codes.items() if code is _NONE]
+        doomed = [partition for partition, code in codes.items() if code is NO_ERROR]
         reply: PendingReply[Codes] = PendingReply()
 
         def settled(error: ErrorCode) -> None:
@@ -343,7 +342,7 @@ class OffsetCommits:
         if recorded:
             self._clean_up(coordinated, recorded, settled)
         else:
-            settled(_NONE)
+            settled(NO_ERROR)
 
     def _clean_up(
         self,
@@ -379,7 +378,7 @@ class OffsetCommits:
         def written(error: ErrorCode) -> None:
             # Members who came while this was on its way, be they gone again, have later records.
             is_over = group.state is GroupState.EMPTY and group.generation_id == last_generation_id
-            if error is _NONE and is_over and self._store.find(group.group_id) is coordinated:
+            if error is NO_ERROR and is_over and self._store.find(group.group_id) is coordinated:
                 self._store.bury(coordinated)
             buried(error)
 

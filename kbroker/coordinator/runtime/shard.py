@@ -42,7 +42,7 @@ from kbroker.coordinator.runtime.batch_append import (
 )
 from kbroker.coordinator.runtime.effects import KeyValue
 from kbroker.coordinator.runtime.timeline import Timeline
-from kbroker.errors import ErrorCode
+from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.partition.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
@@ -53,7 +53,6 @@ _log = logging.getLogger(__name__)
 
 # Of writes that are in the log, though not on enough replicas in time.
 UNCONFIRMED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-_NONE = ErrorCode.NONE
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
 _NOBODY_WAITS = 0  # for replicas: the acks of what is written in parts
@@ -172,7 +171,7 @@ class Shard(Generic[MachineT]):
         outcome = self._append.append(self.topic_partition, records, options, acks)
         if isinstance(outcome, PartitionProduceResult):
             error = outcome.error_code
-            if error is _NONE:
+            if error is NO_ERROR:
                 self._replay_at_once(replay, outcome.base_offset, acks)
             settled(error)
             return
@@ -285,7 +284,7 @@ class Shard(Generic[MachineT]):
                 self._send_line()
                 return
             self._take(last_number)
-        if error is _NONE:
+        if error is NO_ERROR:
             self._store(last_number)
         else:
             self.catch_up()
@@ -356,13 +355,13 @@ class Shard(Generic[MachineT]):
         outcome = self._append.append(self.topic_partition, rows, last.options, last.required_acks)
         if not isinstance(outcome, PartitionProduceResult):
             self._wait(batch, outcome, begin_offset)
-        elif outcome.error_code is not _NONE:
+        elif outcome.error_code is not NO_ERROR:
             self._refused(batch, outcome.error_code)
         else:
             self._take(last.number)
             if last.required_acks:
                 self._store(last.number)
-            self._settle(batch, _NONE)
+            self._settle(batch, NO_ERROR)
 
     def _settle(self, writes: Iterable[_Write], error: ErrorCode) -> None:
         for write in writes:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from kbroker.coordinator.runtime.batch_append import Replicas, Results
 from kbroker.coordinator.transaction.transaction import Producer
-from kbroker.errors import ErrorCode
+from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.write_txn_markers import (
@@ -27,7 +27,6 @@ from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
 from kbroker.turns import turn
 
-_NONE = ErrorCode.NONE
 _NOBODY = ErrorCode.UNKNOWN_SERVER_ERROR  # whose marker Kafka cannot make either
 _AT_ONCE = 100  # markers, some milliseconds; then others come in between
 _PARTITIONS_AT_ONCE = 256  # of one marker, the same
@@ -112,7 +111,7 @@ class MarkerWriter:
         entries: list[tuple[TopicPartition, memoryview]] = []
         for partition in partitions:
             codes[partition] = self._refusal(partition, marker, bound)
-            if codes[partition] is not _NONE:
+            if codes[partition] is not NO_ERROR:
                 continue
             if partition.topic == GROUP_METADATA_TOPIC:
                 outcome = self._end_group_transaction(partition.partition, producer, control)
@@ -148,7 +147,7 @@ class MarkerWriter:
             entry = partition.log.producer_state.producers.get(marker.producer_id)
             if entry is None or marker.coordinator_epoch > entry.coordinator_epoch:
                 return bound.refusal
-        return _NONE
+        return NO_ERROR
 
     def _batch(self, producer: Producer, control: ControlRecord) -> memoryview:
         """Make the batch for one log, which writes its offset into it."""

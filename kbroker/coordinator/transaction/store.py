@@ -30,13 +30,12 @@ from kbroker.coordinator.transaction.transaction import (
     WITHOUT_EPOCHS,
     Transaction,
 )
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 
 _log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 200.0  # whether enough replicas have a record by now
 WRITE_AGAIN_MS = 1000.0  # what has to be written, and was refused
-_NONE = ErrorCode.NONE
 _APPEND_ERRORS = {
     **append_errors(too_large=ErrorCode.UNKNOWN_SERVER_ERROR),
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -145,9 +144,9 @@ class TransactionStore:
         def settled(error: ErrorCode) -> None:
             if not kept.home.is_led:
                 heard(ErrorCode.NOT_COORDINATOR)
-            elif error is _NONE:
+            elif error is NO_ERROR:
                 kept.entry.take_over()
-                heard(_NONE)
+                heard(NO_ERROR)
                 self._go_on(kept)
             elif error in UNCONFIRMED:
                 heard(_APPEND_ERRORS[error])
@@ -188,11 +187,11 @@ class TransactionStore:
             kept.entry.pending = kept.entry.transaction.dead()
 
         def settled(error: ErrorCode) -> None:
-            if error is not _NONE:
+            if error is not NO_ERROR:
                 _log.warning("Tombstones of %d transactional ids: %s", len(expired), error.name)
             for kept in expired:
                 kept.entry.pending = None
-                if error is _NONE:
+                if error is NO_ERROR:
                     home.kept.pop(kept.transactional_id, None)
 
         tombstones = [expired_record(kept.transactional_id) for kept in expired]

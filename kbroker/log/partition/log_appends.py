@@ -31,11 +31,11 @@ from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.partition.segment_roll import RollParams, should_roll, start_segment
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.producer_state import duplicate_append_info
+from kbroker.model import new_tuple
 from kbroker.record.record_batch import LOG_OVERHEAD, MAGIC, BatchHeader, assign_log_append_time
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
 _CLIENT = AppendOrigin.CLIENT  # asked for by every append; a look into the class costs 70 ns
-_new_tuple = tuple.__new__
 
 Records = memoryview | bytearray
 
@@ -197,7 +197,7 @@ class LogAppends:
         if leader_epoch != self._epochs.latest_epoch:
             self.assign_epoch(leader_epoch, first_offset)
         _BATCH_START.pack_into(records, 0, first_offset, header.batch_length, leader_epoch)
-        info: LogAppendInfo = _new_tuple(  # half the price of its constructor
+        info: LogAppendInfo = new_tuple(  # half the price of its constructor
             LogAppendInfo,
             (
                 first_offset,
@@ -284,7 +284,7 @@ class LogAppends:
             log_truncation.finish_cut(self._parts)
         first_offset, last_offset, max_timestamp, offset_of_max_timestamp, _, _, size, _ = info
         assert last_offset >= offsets.log_end_offset, (last_offset, offsets.log_end_offset)
-        params: RollParams = _new_tuple(
+        params: RollParams = new_tuple(
             RollParams,
             (self._segment_ms, self.rules.segment_bytes, max_timestamp, last_offset, size, now_ms),
         )

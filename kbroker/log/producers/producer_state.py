@@ -16,7 +16,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.unstable_transactions import CompletedTxn, UnstableTransactions
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState
-from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition
+from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition, new_tuple
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchHeader, ControlRecord
 
 BATCHES_TO_RETAIN = (
@@ -25,7 +25,6 @@ BATCHES_TO_RETAIN = (
 MAX_SEQUENCE = 2**31 - 1
 _PART = 5000  # producers, two milliseconds
 _VERIFIED_ORIGINS = frozenset({AppendOrigin.CLIENT, AppendOrigin.COORDINATOR})  # those of leaders
-_new_tuple = tuple.__new__  # half the price of a constructor, for what runs for every batch
 
 
 class BatchMetadata(NamedTuple):
@@ -293,7 +292,7 @@ class ProducerStateManager:
         first_sequence = header.base_sequence
         last_sequence = advance_sequence(first_sequence, header.last_offset_delta)
         entry.add_batch(
-            _new_tuple(
+            new_tuple(
                 BatchMetadata, (first_sequence, last_sequence, first_offset, last_offset, timestamp)
             )
         )

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.registry import registered
@@ -25,22 +25,22 @@ from tests.fakes.requests.recording_replier import local_connection
 class DenyingAuthorizer:
     """Allows all but what it is given."""
 
-    def __init__(self, *denied: tuple[AclOperation, Resource]) -> None:
+    def __init__(self, *denied: tuple[AclOperation, AclResource]) -> None:
         self._denied = frozenset(denied)
         self.writers = True  # whether the client may write to some topic
 
     def authorize(
-        self, connection: ConnectionInfo, operation: AclOperation, resource: Resource
+        self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
     ) -> bool:
         return (operation, resource) not in self._denied
 
     def authorize_by_resource_type(
-        self, connection: ConnectionInfo, operation: AclOperation, resource_type: ResourceType
+        self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         return self.writers
 
 
-def services_without(services: Services, *denied: tuple[AclOperation, Resource]) -> Services:
+def services_without(services: Services, *denied: tuple[AclOperation, AclResource]) -> Services:
     """The services for a client that may do all but this."""
     return replace(services, authorizer=DenyingAuthorizer(*denied))
 

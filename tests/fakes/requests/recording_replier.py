@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import ConnectionInfo, NoResponse, Outcome, Request, Response
+from kbroker.protocol.request import ConnectionInfo, FutureLike, NoResponse, Request, Response
 
 
 class RecordingReplier:
@@ -19,7 +19,7 @@ class RecordingReplier:
         """The answer of a request."""
         self.results.append(result)
 
-    def accept(self, outcome: Outcome) -> RecordingReplier:
+    def accept(self, outcome: FutureLike) -> RecordingReplier:
         """Its answer comes later."""
         return self
 

@@ -21,7 +21,7 @@ from kbroker.coordinator.group.join_sync import (
 )
 from kbroker.coordinator.group.rebalance import (
     AssignmentStored,
-    Step,
+    GroupStep,
     TimerKey,
     on_assignment_stored,
 )
@@ -71,9 +71,9 @@ class Transcript:
         )
         return f"  {group.state.value} generation={group.generation_id} members=[{members}]"
 
-    def step(self) -> Step:
+    def step(self) -> GroupStep:
         config = GroupConfig(**self.settings)
-        return Step(self.group, config, Instant(int(self.now_ms), self.now_ms))
+        return GroupStep(self.group, config, Instant(int(self.now_ms), self.now_ms))
 
     # ---- inputs
 
@@ -138,7 +138,7 @@ class Transcript:
             member_id=words[0] if words else "", group_instance_id=fields.get("instance")
         )
         step = self.step()
-        codes = sessions.leave(step, [leaving])
+        codes = sessions.leave_group(step, [leaving])
         self.out.append(f"  {codes[0].name}")
         self.show(step.effects)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -79,7 +79,7 @@ async def test_where_one_is_refused_no_other_is_added(topic: str) -> None:
 async def test_what_is_denied_is_not_looked_up() -> None:
     call = TransactionCaller()
     await call.init()
-    call.deny((AclOperation.WRITE, Resource(ResourceType.TOPIC, "secret")))
+    call.deny((AclOperation.WRITE, AclResource(AclResourceType.TOPIC, "secret")))
 
     codes = await call.add({"secret": [0], "t": [0], "nope": [0]})
 
@@ -100,7 +100,7 @@ async def test_clients_write_to_no_internal_topic(topic: str) -> None:
 @pytest.mark.parametrize("version", CLIENT_VERSIONS)
 async def test_it_needs_the_transactional_id(version: int) -> None:
     call = TransactionCaller()
-    call.deny((AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "x")))
+    call.deny((AclOperation.WRITE, AclResource(AclResourceType.TRANSACTIONAL_ID, "x")))
 
     codes = await call.add({"t": [0, 1]}, version=version)
 

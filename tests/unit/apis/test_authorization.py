@@ -14,8 +14,8 @@ from kbroker.apis.authorizer import (
     CLUSTER,
     SUPPORTED_OPERATIONS,
     AclOperation,
-    Resource,
-    ResourceType,
+    AclResource,
+    AclResourceType,
     operation_bits,
 )
 from kbroker.apis.registry import registered
@@ -62,15 +62,15 @@ from tests.fakes.requests.denying_authorizer import (
 
 OPEN, SECRET = "open", "secret"
 TOPIC_29, GROUP_30, CLUSTER_31, TRANSACTIONAL_ID_53 = 29, 30, 31, 53
-Denied = tuple[AclOperation, Resource]
+Denied = tuple[AclOperation, AclResource]
 
 
 def topic(operation: AclOperation, name: str = SECRET) -> Denied:
-    return operation, Resource(ResourceType.TOPIC, name)
+    return operation, AclResource(AclResourceType.TOPIC, name)
 
 
 def group(operation: AclOperation, name: str = SECRET) -> Denied:
-    return operation, Resource(ResourceType.GROUP, name)
+    return operation, AclResource(AclResourceType.GROUP, name)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_produce_without_an_answer_closes_where_a_topic_is_refused(answer_of: An
 
 
 def test_produce_of_a_transaction_needs_its_id(answer_of: Any) -> None:
-    denied = AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "tx")
+    denied = AclOperation.WRITE, AclResource(AclResourceType.TRANSACTIONAL_ID, "tx")
     response = answer_of(produce(transactional_id="tx"), 9, denied)
 
     found = {row.error_code for topic in response.responses for row in topic.partition_responses}
@@ -225,7 +225,7 @@ def test_metadata_lists_the_operations_that_are_authorized(answer_of: Any) -> No
     )
     response = answer_of(request, 8, topic(AclOperation.WRITE), (AclOperation.DESCRIBE, CLUSTER))
 
-    left = SUPPORTED_OPERATIONS[ResourceType.TOPIC] - {AclOperation.WRITE}
+    left = SUPPORTED_OPERATIONS[AclResourceType.TOPIC] - {AclOperation.WRITE}
     assert response.topics[0].topic_authorized_operations == operation_bits(left)
     assert response.cluster_authorized_operations == 0
 
@@ -299,7 +299,7 @@ def test_the_directories_are_described_to_whom_may_describe_the_cluster(answer_o
 
 def test_describe_cluster_is_answered_without_operations(answer_of: Any) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    full = operation_bits(SUPPORTED_OPERATIONS[ResourceType.CLUSTER])
+    full = operation_bits(SUPPORTED_OPERATIONS[AclResourceType.CLUSTER])
 
     assert answer_of(request, 0).cluster_authorized_operations == full == 8096
     refused = answer_of(request, 0, (AclOperation.DESCRIBE, CLUSTER))
@@ -332,7 +332,7 @@ async def test_producer_ids_are_for_writers(
 
 
 async def test_a_transactional_id_has_its_own_refusal(client: AdminClient) -> None:
-    denied = AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "tx")
+    denied = AclOperation.WRITE, AclResource(AclResourceType.TRANSACTIONAL_ID, "tx")
     request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
     response = await ask(services_without(client.services, denied), request, 4)
     assert (response.error_code, response.producer_id) == (TRANSACTIONAL_ID_53, -1)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kbroker.apis import describe_producers
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerStateManager
 from kbroker.model import TopicPartition
@@ -156,7 +156,7 @@ def test_who_may_not_read_a_topic_does_not_learn_whether_it_exists(
 ) -> None:
     with_producers(cluster)
     services = services_without(
-        call.services, (AclOperation.READ, Resource(ResourceType.TOPIC, topic))
+        call.services, (AclOperation.READ, AclResource(AclResourceType.TOPIC, topic))
     )
 
     asked = ask(services, request(**{topic: [0]}), 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.describe_topic_partitions import handle
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode
@@ -185,7 +185,7 @@ def test_the_first_of_many_names_are_told_with_other_requests_in_between(
 def test_what_may_not_be_seen_is_refused_where_named_and_left_out_of_all(
     call: Any, cluster: Any
 ) -> None:
-    denied = AclOperation.DESCRIBE, Resource(ResourceType.TOPIC, "a")
+    denied = AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, "a")
     call.services = services_without(call.services, denied)
 
     named = call(handle, request("a", "b"), 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -19,8 +19,8 @@ from tests.fakes.brokers.transaction_caller import TransactionCaller
 E = ErrorCode
 VERSIONS = range(5)  # of both
 END_VERSIONS = range(6)
-WRITE_X = (AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "x"))
-READ_G = (AclOperation.READ, Resource(ResourceType.GROUP, "g"))
+WRITE_X = (AclOperation.WRITE, AclResource(AclResourceType.TRANSACTIONAL_ID, "x"))
+READ_G = (AclOperation.READ, AclResource(AclResourceType.GROUP, "g"))
 
 
 def end(epoch: int = 0, *, name: str = "x", committed: bool = True) -> EndTxnRequest:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.coordinator.offsets.offset_commits import Committer
@@ -187,11 +187,11 @@ def test_rights_are_asked_for_of_the_group_and_of_each_topic() -> None:
     caller = GroupCaller(broker())
     services = caller.services
     caller.services = services_without(
-        services, (AclOperation.READ, Resource(ResourceType.TOPIC, OTHER))
+        services, (AclOperation.READ, AclResource(AclResourceType.TOPIC, OTHER))
     )
     by_topic = codes(caller.through_stages(request("old", t=[0], other=[0]), 0))
     caller.services = services_without(
-        services, (AclOperation.DELETE, Resource(ResourceType.GROUP, "old"))
+        services, (AclOperation.DELETE, AclResource(AclResourceType.GROUP, "old"))
     )
     by_group = codes(caller.through_stages(request("old", t=[0]), 0))
 

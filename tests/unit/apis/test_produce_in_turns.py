@@ -10,7 +10,7 @@ import inspect
 import pytest
 
 from kbroker.apis import produce_in_turns, served_api
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import MOST_PRODUCED_AT_ONCE
 from kbroker.apis.registry import registered
@@ -178,7 +178,8 @@ def test_without_acks_a_request_that_is_refused_as_a_whole_closes_the_connection
 def test_what_a_client_may_not_write_is_refused_beside_what_it_may(in_turns):
     cluster = cluster_of()
     denied = [
-        (AclOperation.WRITE, Resource(ResourceType.TOPIC, f"secret{n}")) for n in range(2 * ENTRIES)
+        (AclOperation.WRITE, AclResource(AclResourceType.TOPIC, f"secret{n}"))
+        for n in range(2 * ENTRIES)
     ]
     secret = [topic(resource.name, (0, batch(b"v"))) for _, resource in denied]
     services = services_without(services_of(cluster), *denied)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.refusal_table import (
     LOOKED_AT_MAX,
@@ -358,7 +358,7 @@ def test_a_fetch_of_a_missing_partition_is_told(
 def test_what_a_client_may_not_do_is_told_without_the_handler(
     cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    denied = DenyingAuthorizer((AclOperation.WRITE, Resource(ResourceType.TOPIC, "t")))
+    denied = DenyingAuthorizer((AclOperation.WRITE, AclResource(AclResourceType.TOPIC, "t")))
     data = ProduceRequest.PartitionProduceData(index=0, records=batch())
     topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])

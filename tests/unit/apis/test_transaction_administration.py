@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kbroker.apis import list_transactions
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.describe_transactions import TOLD_AGAIN
 from kbroker.apis.large_requests import LARGE_BYTES
@@ -138,9 +138,9 @@ async def test_ids_and_topics_are_told_to_whom_may_describe_them(
     await broker.begun("secret", A0)
     services = services_without(
         services,
-        (DESCRIBE, Resource(ResourceType.TOPIC, "b")),
-        (DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, "secret")),
-        (DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, "none")),
+        (DESCRIBE, AclResource(AclResourceType.TOPIC, "b")),
+        (DESCRIBE, AclResource(AclResourceType.TRANSACTIONAL_ID, "secret")),
+        (DESCRIBE, AclResource(AclResourceType.TRANSACTIONAL_ID, "none")),
     )
 
     found = {
@@ -231,7 +231,7 @@ async def test_unknown_states_are_named_once(three: TransactionBroker, services:
 async def test_ids_that_the_client_may_not_describe_are_left_out(
     three: TransactionBroker, services: Services
 ) -> None:
-    denied = (DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, "open"))
+    denied = (DESCRIBE, AclResource(AclResourceType.TRANSACTIONAL_ID, "open"))
 
     names = [name for name, _, _ in await listed(services_without(services, denied))]
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Participation
 from kbroker.coordinator.transaction.transaction import Producer
@@ -124,15 +124,15 @@ def test_old_producers_are_not_told_of_loading(version: int) -> None:
     ("denied", "expected"),
     [
         (
-            (AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "x")),
+            (AclOperation.WRITE, AclResource(AclResourceType.TRANSACTIONAL_ID, "x")),
             [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2,
         ),
         (
-            (AclOperation.READ, Resource(ResourceType.GROUP, "g")),
+            (AclOperation.READ, AclResource(AclResourceType.GROUP, "g")),
             [ErrorCode.GROUP_AUTHORIZATION_FAILED] * 2,
         ),
         (
-            (AclOperation.READ, Resource(ResourceType.TOPIC, "u")),
+            (AclOperation.READ, AclResource(AclResourceType.TOPIC, "u")),
             [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED],
         ),
     ],

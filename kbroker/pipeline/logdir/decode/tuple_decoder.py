@@ -16,7 +16,7 @@ from kbroker.pipeline.logdir.decode.decoded_records import DecodedRecords
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece
 from kbroker.pipeline.logdir.exact_columns import header_columns_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
-from kbroker.record.compression import too_large
+from kbroker.record.compression import unpacks_too_large
 from kbroker.record.default_record import Record, in_64_bits
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_walk import SMALLEST_RECORD_BYTES
@@ -71,7 +71,7 @@ class TupleDecoder:
         for record in any_records(batch):
             left -= SMALLEST_RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
             if left < 0:
-                raise too_large(self._max_bytes)
+                raise unpacks_too_large(self._max_bytes)
             time_ms = in_64_bits(record.timestamp)
             if self._is_wanted(time_ms, record.offset):
                 found.append(record._replace(timestamp=time_ms))
