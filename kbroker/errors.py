@@ -249,9 +249,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 
 class KafkaError(Exception):
-    """A refusal that Kafka names: answered to the client as `code`, with `message` if the API has
-    one.
-    """
+    """A refusal that Kafka names: the client gets `code`, and `message` if the API has one."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)

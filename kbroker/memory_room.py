@@ -82,9 +82,7 @@ class Share:
             raise
 
     async def _move(self, room: MemoryRoom, size_bytes: int) -> None:
-        """Move to the room for larger ones, and keep the present memory until there is room
-        there.
-        """
+        """Move to the room for larger ones; the present memory stays until there is room there."""
         more = room.share(self._owner)
         await more.take(size_bytes)
         self.give_back()

@@ -53,9 +53,7 @@ class DynamicConfigManager:
         self._task: asyncio.Task[None] | None = None
 
     def add_handler(self, entity_type: str, handler: ConfigHandler) -> None:
-        """Call `handler` when an entity of this type changed,
-        and for the brokers' entities once at `start`.
-        """
+        """Call `handler` for each changed entity of a type; for brokers' also at `start`."""
         self._handlers.setdefault(entity_type, []).append(handler)
 
     async def start(self) -> None:

@@ -34,9 +34,7 @@ class FinalizedFeatureChangeListener:
         waiter: MetadataWaiter,
         on_unsupported: Callable[[UnsupportedFeaturesError], None],
     ) -> None:
-        """`waiter` is notified of every change; `on_unsupported` is called with levels that come
-        while the broker runs.
-        """
+        """`waiter` hears of every change, `on_unsupported` gets levels that come at run time."""
         self._stored = ZkFeatures(zk)
         self._report = zk.report
         self._metadata = metadata

@@ -23,9 +23,7 @@ MAX_PARTITIONS_IN_ALL = 200_000  # of all topics in a request; Kafka 4 has 10,00
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SpreadStart:
-    """The start of spreading: the first leader's index, and the first distance of the next
-    replica.
-    """
+    """Where to start: the first leader's index, and the first distance of the next replica."""
 
     start_index: int
     replica_shift: int
@@ -67,9 +65,7 @@ def assign_replicas(
 
 
 def check_partitions_at_once(partitions: int) -> None:
-    """Raises KafkaError POLICY_VIOLATION for more than a topic gets at once, be they counted or
-    assigned by hand.
-    """
+    """KafkaError POLICY_VIOLATION for more than a topic gets at once, in any form."""
     if partitions > MAX_PARTITIONS_AT_ONCE:
         raise too_many_partitions()
 
@@ -96,9 +92,7 @@ def shared_assignments(replicas: Mapping[int, Sequence[int]]) -> dict[int, Repli
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """The brokers in an order that takes one of each rack in turn; racks, and brokers within them,
-    sorted.
-    """
+    """The brokers, one of each rack in turn; racks, and brokers within them, sorted."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)

@@ -116,9 +116,7 @@ class TopicAdmin:
         validate_only: bool,
         twice: Container[str] = (),
     ) -> list[TopicResult]:
-        """Create topics; one result per entry, in order. `twice` are the topics that another entry
-        names too.
-        """
+        """Create topics; one result per entry, in order. `twice` are those that are named again."""
         results = [TopicResult(name=topic.name) for topic in topics]
         is_large = sum(map(self._asked, topics)) > MAX_PARTITIONS_AT_ONCE
         try:

@@ -72,9 +72,7 @@ def validate_assignment(assignment: Mapping[int, Sequence[int]], brokers: Collec
 def validate_added_assignments(
     added: Mapping[int, Sequence[int]], increase: int, brokers: Iterable[int], factor: int
 ) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists, by partition number, that do not fit a
-    topic of `factor`.
-    """
+    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that do not fit a topic of `factor`."""
     known = set(brokers)
     unknown = sorted({b for replicas in added.values() for b in replicas} - known)
     empty = next((p for p, replicas in added.items() if not replicas), None)

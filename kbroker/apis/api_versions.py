@@ -56,9 +56,7 @@ def _by_name(key: int, versions: Versions) -> Versions:
 
 
 def unsupported_version_response(own: Api) -> ApiVersionsResponse:
-    """The answer to a version of ApiVersions that is not served: error 35 and the range of this key
-    alone.
-    """
+    """The answer to an ApiVersions that is not served: error 35 and the range of this key alone."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own.key, own.versions)]
     )

@@ -206,9 +206,7 @@ def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> AclResource |
 
 
 def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:
-    """Return the resource that guards the settings of an entry: its topic, or the cluster for
-    brokers.
-    """
+    """Return what guards the settings of an entry: its topic, or the cluster for brokers."""
     if entry.resource_type == config_resources.ResourceType.TOPIC:
         return AclResource(AclResourceType.TOPIC, entry.resource_name)
     return CLUSTER if entry.resource_type in _OF_THE_CLUSTER else None

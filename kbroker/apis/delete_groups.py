@@ -32,9 +32,7 @@ _MESSAGES = {
     parts=Parts("groups_names", "results", key="", again=Again.LEFT_OUT),
 )
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Delete each group named, once, and each in a turn of its own: it may have thousands of
-    offsets.
-    """
+    """Delete each group named, once, in a turn of its own: it may have thousands of offsets."""
     group_ids = list(dict.fromkeys(request.groups_names))
     outcomes: list[NowOrLater[ErrorCode]] = []
     for group_id in group_ids:

@@ -126,9 +126,7 @@ def _add_codes(known: _Known, results: list[TopicResult]) -> Iterator[None]:
 
 
 def _authorized(ctx: RequestContext, known: _Known) -> _Known:
-    """Return the topics that the client may delete. The others are answered, without a name that
-    the client may not know.
-    """
+    """Return the topics that may be deleted; others are answered, without hidden names."""
     names = [name for name, _ in known]
     kept = ctx.refused(AclOperation.DELETE, AclResourceType.TOPIC, names)
     hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)

@@ -52,9 +52,7 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
 
 
 def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:
-    """Raises KafkaError INVALID_REQUEST, UNSUPPORTED_VERSION or
-    PRINCIPAL_DESERIALIZATION_FAILURE.
-    """
+    """KafkaError INVALID_REQUEST, UNSUPPORTED_VERSION or PRINCIPAL_DESERIALIZATION_FAILURE."""
     frame = memoryview(bytes(request.request_data))
     try:
         header, body_offset = decode_request_header(frame)

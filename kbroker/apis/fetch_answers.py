@@ -55,9 +55,7 @@ def explain(
     answers: Answers,
     origin: FetchOrigin,
 ) -> set[int]:
-    """Report what is refused: other leaders to the client, the rest in the log. Returns the ids of
-    those leaders.
-    """
+    """Report refusals, other leaders to the client, the rest to the log; returns those leaders."""
     pairs = zip(asked_for, answers, strict=True)
     failed = [(asked, data) for asked, data in pairs if data.error_code]
     leaders: set[int] = set()

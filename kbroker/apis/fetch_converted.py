@@ -27,9 +27,7 @@ class ConvertingContext(RequestContext):
         self.memory: Share | None = None
 
     async def take(self, size_bytes: int) -> Share:
-        """Take memory for records of so many bytes. Raises ProtocolError once the client has
-        gone.
-        """
+        """Take memory for records of so many bytes. Raises ProtocolError if the client has gone."""
         if self.memory is None:
             self.memory = await self._whole.take(size_bytes)
         elif size_bytes > self.memory.size_bytes:

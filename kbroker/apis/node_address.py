@@ -26,9 +26,7 @@ class LeaderHint(NamedTuple):
 
 
 def node_address(connection: ConnectionInfo, broker: Broker) -> tuple[str, int]:
-    """Host and port of `broker` for the client on `connection`; ("", -1) when it has no such
-    listener.
-    """
+    """Host and port of `broker` for a client; ("", -1) without its listener."""
     for end_point in broker.end_points:
         if end_point.listener_name == connection.listener_name:
             return _address(connection, end_point)

@@ -72,9 +72,7 @@ def _each_group(
     ),
 )
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[OffsetFetchResponse]:
-    """Fetch the offsets of one group, or of several. Other requests are answered in between if
-    there are many partitions.
-    """
+    """Fetch the offsets of one group or several; other requests are answered between many."""
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
         size_bytes = _bytes_of_all(ctx, request)
         if is_large(size_bytes):

@@ -215,9 +215,7 @@ class ProduceWork:
         return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
     def refuse_all(self, topics: Iterable[TopicProduceData]) -> None:
-        """Answer some topics of a request that nobody may write: it is its transaction's as a
-        whole.
-        """
+        """Answer topics of a request that nobody may write, as its transaction is refused whole."""
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         for topic in topics:
             if topic.partition_data:

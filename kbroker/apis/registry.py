@@ -127,9 +127,7 @@ class ApiTable(Mapping[int, Api]):
             self[key]
 
     def keep_descriptor(self) -> None:
-        """Keep one descriptor back, for importing all handlers once there is no other. Raises
-        OSError.
-        """
+        """Keep a descriptor back, to import all handlers when there is no other. Raises OSError."""
         if self._kept is None:
             self._kept = os.open(os.devnull, os.O_RDONLY)
 

@@ -66,9 +66,7 @@ def parts_in(parts: Parts | tuple[Parts, ...] | None, cls: type[Message], versio
 
 
 class NamedTwice:
-    """The names that a request has more than once. They are kept as hashes: a request may have a
-    million.
-    """
+    """The names that a request has more than once, kept as hashes: there may be a million."""
 
     __slots__ = ("_left", "_seen", "_twice")
 

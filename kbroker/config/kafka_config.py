@@ -187,10 +187,7 @@ class KafkaConfig:
         return self.origins.get(name, ORIGIN_DEFAULT)
 
     def end_points(self) -> tuple[EndPoint, ...]:
-        """The addresses to listen on.
-
-        A KRaft controller's are left out, as there is none here.
-        """
+        """The addresses to listen on. A KRaft controller's are left out, as there is none here."""
         return self._end_points("listeners", self.socket_server.listeners)
 
     def left_out_listeners(self) -> list[str]:

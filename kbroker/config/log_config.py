@@ -307,9 +307,7 @@ class LogConfig(ConfigGroup):
         return self.log_roll_jitter_hours * MS_PER_HOUR
 
     def log_flush_interval_ms_effective(self) -> int:
-        """Time before records are synced, from log.flush.interval.ms,
-        else the flusher's interval.
-        """
+        """Time before a sync, from log.flush.interval.ms, else the flusher's interval."""
         if self.log_flush_interval_ms is not None:
             return self.log_flush_interval_ms
         return self.log_flush_scheduler_interval_ms

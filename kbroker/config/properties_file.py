@@ -11,9 +11,7 @@ _KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)"
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Settings from the text of a Java properties file: comments, `\` at line ends, `\t` and
-    `\u0041` escapes.
-    """
+    r"""Settings in the format of Java's properties: comments, line ends with `\`, escapes."""
     values = {}
     for line in _logical_lines(text):
         match = _KEY_AND_VALUE.fullmatch(line)

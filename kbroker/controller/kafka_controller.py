@@ -213,9 +213,7 @@ class KafkaController:
         return partitions
 
     def enable_unclean_elections(self, topic: str | None = None) -> None:
-        """Unclean elections are allowed now, for a topic or by default: hold those that waited for
-        it.
-        """
+        """Unclean elections are allowed, for a topic or by default: hold those that waited."""
         if self.is_active:
             self.queue.put(events.UncleanLeaderElectionEnable(topic))
 

@@ -234,9 +234,7 @@ class GroupCoordinator:
     def leave_group(
         self, group_id: str, leaving: Sequence[Leaving]
     ) -> tuple[ErrorCode, list[ErrorCode]]:
-        """LeaveGroup: the code for the request, and one for each member unless the request is
-        refused.
-        """
+        """LeaveGroup: the code for the request, and one for each member unless it is refused."""
         coordinated = self.store.find(group_id)
         if coordinated is None:
             error = self._refusal(group_id)

@@ -249,7 +249,5 @@ def _refusal(wanted: EndPoint, error: OSError) -> ConfigError:
 
 
 def _host_name(host: str) -> str | bytes:
-    """The host as the resolver takes it. For a str Python loads its tables of international names,
-    half a megabyte.
-    """
+    """The host for the resolver; for a str Python loads half a megabyte of tables of names."""
     return host.encode() if host.isascii() else host

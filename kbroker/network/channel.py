@@ -318,9 +318,7 @@ class Channel(asyncio.BufferedProtocol):
     # Requests.
 
     def _run(self) -> None:
-        """Send the answers that have come. Start requests while there are whole frames and no
-        request is in work.
-        """
+        """Send the answers that have come; begin requests while there are whole frames."""
         if self._running or self._closing:
             return
         self._running = True
@@ -369,9 +367,7 @@ class Channel(asyncio.BufferedProtocol):
         self._loop.call_soon(self._run)
 
     def _release(self) -> None:
-        """Let the answers of this turn leave; the next request waits until the client has taken
-        them.
-        """
+        """Let this turn's answers leave; the next request waits until the client has taken them."""
         try:
             if not self.writer.release():
                 self._busy = True
@@ -380,9 +376,7 @@ class Channel(asyncio.BufferedProtocol):
             self._write_failed(error)
 
     def _next_request(self) -> Request | None:
-        """The next whole frame as a request; None when there is none, or no room for it in the
-        queue.
-        """
+        """The next whole frame as a request; None if there is none, or no room in the queue."""
         buffer = self._buffer
         if buffer is None or self._start == self._end:
             return None

@@ -116,9 +116,7 @@ class Processor:
         self._timer = loop.call_later(interval_ms / 1000, tick)
 
     async def shutdown(self, deadline_ms: float) -> None:
-        """Close idle connections at once and the others when they are answered, or after
-        `deadline_ms`.
-        """
+        """Close idle connections at once, the others when answered or after `deadline_ms`."""
         if self._timer is not None:
             self._timer.cancel()
         for channel in list(self._channels):
@@ -213,9 +211,7 @@ class Processor:
 
 
 def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int, is_wanted: bool) -> bool:
-    """True if more than the deadline passed with fewer bytes a second than the lowest average
-    allowed.
-    """
+    """True if the deadline passed with fewer bytes a second than the lowest average allowed."""
     slowest = SLOWEST_BYTES_PER_S
     if is_wanted:
         slowest, deadline_ms = SLOWEST_WANTED_BYTES_PER_S, WANTED_DEADLINE_MS

@@ -138,9 +138,7 @@ class ReceiveBuffers:
         return _Pooled(size)
 
     def _takes(self, owner: Hashable, size: int, room: MemoryRoom) -> Share | None:
-        """The share with which `owner` takes so much, and nothing else; None if there is no
-        room.
-        """
+        """The share with which `owner` takes so much and nothing else; None if there is no room."""
         shares = self._shares.setdefault(owner, {})
         share = shares.pop(room, None) or room.share()
         shares[room] = share

@@ -49,9 +49,7 @@ class ResponseWriter:
         drained: Callable[[], None],
         failed: Callable[[OSError], None],
     ) -> None:
-        """`drained` is called when a `write` that returned False has left, `failed` when it
-        cannot.
-        """
+        """`drained` is called when a `write` that returned False has left, `failed` if not."""
         self._wire = wire
         self._send = wire.send
         self._drained = drained
@@ -72,9 +70,7 @@ class ResponseWriter:
         return sum(len(rest) for rest in self._pending if isinstance(rest, memoryview))
 
     def write(self, pieces: list[Piece]) -> bool:
-        """Send one frame made of `pieces`, or hold it; True when all of it has left, or will with
-        `release`.
-        """
+        """Send a frame of `pieces` or hold it; True if all has left, or will with `release`."""
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
             if self._holding:
@@ -100,9 +96,7 @@ class ResponseWriter:
         return False
 
     def hold(self) -> None:
-        """Keep small answers back until `release`: several of one connection then cost one system
-        call.
-        """
+        """Keep small answers until `release`: several of a connection cost one system call."""
         self._holding = True
 
     def release(self) -> bool:

@@ -139,9 +139,7 @@ class SocketServer:
             acceptor.close()
 
     async def shutdown(self, deadline_ms: float = SHUTDOWN_DEADLINE_MS) -> None:
-        """Close every connection: those without a request being handled at once, the others after
-        `deadline_ms`.
-        """
+        """Close every connection: idle ones at once, the others after `deadline_ms`."""
         self.stop_accepting()
         await self.processor.shutdown(deadline_ms)
         await self.pool.shutdown()

@@ -55,9 +55,7 @@ class BrokerChannels(Generic[LocalT]):
 
 
 def inter_broker_end_point(end_points: Iterable[EndPoint], listener_name: str) -> EndPoint:
-    """The address at which brokers reach a broker: its first listener if it lacks the one they
-    should use.
-    """
+    """The address at which brokers reach a broker: its first listener if it lacks theirs."""
     known = list(end_points)
     found = next((e for e in known if e.listener_name == listener_name), known[0])
     return reachable(found)

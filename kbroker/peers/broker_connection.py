@@ -96,9 +96,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         await self._changed
 
     def ask(self, request: Message, version: int) -> asyncio.Future[Answer]:
-        """Send a request; there is room for it. The answer fails with the error that ends the
-        connection.
-        """
+        """Send a request: there is room. The answer fails with what ends the connection."""
         key = request.spec.key
         assert key is not None, "only requests are sent"
         assert self._transport is not None, "it has been made"
@@ -112,9 +110,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return answered
 
     async def negotiate(self) -> None:
-        """Learn what the other side serves. Raises the error that ends the connection, or
-        ProtocolError.
-        """
+        """Learn what the other side serves. Raises the connection's error, or ProtocolError."""
         ask = ApiVersionsRequest(
             client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION
         )

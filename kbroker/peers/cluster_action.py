@@ -94,9 +94,7 @@ class PeerListeners:
     def of(
         cls, end_points: Sequence[EndPoint], inter_broker: str, control_plane: str | None
     ) -> PeerListeners:
-        """The listeners that others will use: the first of `end_points` if none has the configured
-        name.
-        """
+        """The listeners of others: the first end point if none has the configured name."""
         names = [end_point.listener_name for end_point in end_points]
         wanted = (inter_broker, control_plane or inter_broker)
         return cls(frozenset(name if name in names else names[0] for name in wanted))

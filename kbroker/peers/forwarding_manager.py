@@ -104,9 +104,7 @@ class ForwardingManager:
 
 
 class _Attempts:
-    """The attempts of one request; `is_in_doubt` once one may have been carried out without an
-    answer.
-    """
+    """The attempts of one request; `is_in_doubt` once one may have been carried out unanswered."""
 
     def __init__(self, header: RequestHeader, connection: ConnectionInfo, request: Message) -> None:
         self._header = header
@@ -192,9 +190,7 @@ def unpack_address(data: bytes) -> str:
 
 
 def _leave_open(request: Message, response: Message) -> None:
-    """Say that something that exists already may be this request's doing, instead of calling it
-    refused.
-    """
+    """Say that what exists already may be this request's doing, instead of calling it refused."""
     is_done = _IS_DONE_ALREADY.get(type(request))
     if is_done is not None:
         _leave_entries_open(response, is_done)

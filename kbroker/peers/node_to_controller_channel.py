@@ -131,9 +131,7 @@ class NodeToControllerChannel:
         return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
 
     async def _ask(self, target: Broker, question: Question, timeout_ms: float) -> Any:
-        """One attempt. Raises what `question` raises, ConnectionAbortedError if the seat changes
-        hands before the answer.
-        """
+        """One attempt. Raises as `question`; ConnectionAbortedError if the seat changes hands."""
         self._keep_connections_to(target)
         client = self._idle.pop() if self._idle else self._open_client(target)
         asking = asyncio.ensure_future(question(client, timeout_ms))

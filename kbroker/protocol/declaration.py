@@ -107,9 +107,7 @@ class FieldSpec(NamedTuple):
 
 
 class FreshDefault:
-    """Non-data descriptor: a list or struct that nobody has set is made on the first access and
-    then belongs to the object.
-    """
+    """Non-data descriptor: makes an unset list or struct at first access; the object keeps it."""
 
     __slots__ = ("name", "type_name")
 

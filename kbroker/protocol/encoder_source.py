@@ -15,9 +15,7 @@ from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 
 
 class EncoderSource:
-    """Builds `encode(message, head) -> list of pieces` for one class and version; `head` goes
-    before the message.
-    """
+    """Builds `encode(message, head) -> pieces` for one class and version; `head` goes first."""
 
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         self._cls = cls

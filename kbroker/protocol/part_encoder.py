@@ -56,9 +56,7 @@ class _Written:
 
 
 class ArrayInParts:
-    """An array of an answer, to which entries are added. An entry may continue later, in the arrays
-    of `path`.
-    """
+    """An array of an answer that grows. An entry may continue, in the arrays of `path`."""
 
     def __init__(self, version: int, path: Sequence[str]) -> None:
         self._version = version
@@ -82,9 +80,7 @@ class ArrayInParts:
         return len(self._path)
 
     def add(self, entries: Sequence[Any], going_on: int = 0) -> None:
-        """Add the entries of a part; its first entry continues the last one here on `going_on`
-        levels.
-        """
+        """Add a part's entries; the first continues the last one here on `going_on` levels."""
         if isinstance(entries, EncodedRun):
             self._add_run(entries)
             return
@@ -146,9 +142,7 @@ class ArrayInParts:
 
 
 def encode_runs(message: Message, version: int, head: bytes) -> list[Piece]:
-    """Encode in pieces a message that is large, or has runs in its arrays: it takes little more
-    memory than its bytes.
-    """
+    """Encode a large message, or one with runs, in pieces: it takes little more than its bytes."""
     return _encoder_of(type(message), version)(message, head)
 
 

@@ -84,9 +84,7 @@ def uuid_from_bytes(data: bytes) -> UUID:
 def skip_tags(
     buffer: memoryview, offset: int, limit: int, count: int, allowed: int
 ) -> tuple[int, int]:
-    """Skip `count` tagged fields of a struct that declares none: (offset after them, `allowed`
-    less `count`).
-    """
+    """Skip `count` tagged fields: (offset after them, `allowed` less `count`)."""
     if count > allowed:
         raise ProtocolError(f"more than {MAX_UNKNOWN_TAGS} unknown tagged fields")
     last = -1

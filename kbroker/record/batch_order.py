@@ -46,9 +46,7 @@ def can_stand(batch: Span, expected: int, end_offset: int) -> bool:
 
 
 def is_contradicted(batch: Span, behind: Span | None, expected: int, end_offset: int) -> bool:
-    """Whether the intact batch right after one that can stand contradicts it; None if there is no
-    such batch.
-    """
+    """Whether the intact batch right after one that can stand contradicts it; None without one."""
     return (
         behind is not None
         and batch.first != expected

@@ -80,9 +80,7 @@ def down_convert(
 
 
 def has_compressed(data: Bytes) -> bool:
-    """True if a batch is compressed, or cannot be read: its size does not show what converting it
-    costs.
-    """
+    """True if a batch is compressed or unreadable: its size hides what converting it costs."""
     view = memoryview(data)
     position = 0
     try:

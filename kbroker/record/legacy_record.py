@@ -72,9 +72,7 @@ def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
 
 
 def is_intact(header: BatchHeader, buffer: Bytes, position: int = 0) -> bool:
-    """True if the whole batch or message is there and its checksum is right. `header` is the one at
-    that position.
-    """
+    """True if the whole batch or message is there with its right checksum; `header` is its own."""
     end = position + header.batch_length + LOG_OVERHEAD
     if end > len(buffer):
         return False

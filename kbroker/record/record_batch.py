@@ -253,9 +253,7 @@ def plain_records(
 def record_stream(
     header: BatchHeader, buffer: Bytes, position: int = 0, pace: Pace | None = None
 ) -> RecordStream:
-    """The batch's records, unpacked as they are read, however large. Raises KafkaError as
-    `record_pieces` does.
-    """
+    """The records, unpacked as they are read, however large. KafkaError as `record_pieces`."""
     return RecordStream(record_pieces(header, buffer, position, pace))
 
 
@@ -296,9 +294,7 @@ def build(
     base_offset: int = 0,
     options: BatchOptions = _DEFAULT_OPTIONS,
 ) -> bytes:
-    """A batch of these records (offsets absolute, rising); without records it is one that was
-    compacted away.
-    """
+    """A batch of these records (absolute, rising offsets); without any, one compacted away."""
     entries = list(batch_records)
     max_timestamp = options.max_timestamp
     if max_timestamp is None:
@@ -410,9 +406,7 @@ def join_batch(header: BatchHeader, body: Bytes, level: int | None = None) -> by
 
 
 def join_pieces(header: BatchHeader, body: Iterable[Bytes], level: int | None = None) -> bytes:
-    """Join header and records into one batch, without ever holding the uncompressed records
-    together.
-    """
+    """Join header and records into a batch, without holding all uncompressed records."""
     return _sealed(header, compress_pieces(header.compression, body, level))
 
 
@@ -448,9 +442,7 @@ def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None
 
 
 def _refuse_short(buffer: Bytes, position: int) -> NoReturn:
-    """Refuse a short batch as Kafka does: an impossible length is corrupt, a possible one means a
-    cut batch.
-    """
+    """Refuse as Kafka does: an impossible length is corrupt, a possible one a cut batch."""
     left = len(buffer) - position
     if left >= LOG_OVERHEAD and _LENGTH.unpack_from(buffer, position + 8)[0] < _MIN_LEGACY_LENGTH:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with an impossible length")

@@ -202,9 +202,7 @@ def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
 
 def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The length of a record as a zigzag varint, and the position after it. An odd or a negative
-    number is not a length.
-    """
+    """The zigzag varint of a record's length, and where it ends; odd or negative is no length."""
     high = plain[at + 1]
     if high < 0x80:
         return plain[at] & 0x7F | high << 7, at + 2

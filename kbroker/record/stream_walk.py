@@ -84,9 +84,7 @@ def times_and_keys(header: BatchHeader, stream: RecordStream) -> Iterator[tuple[
 
 
 def numbered(header: BatchHeader, stream: RecordStream) -> Iterator[bytes | bytearray]:
-    """The records with consecutive offsets in place of their own, in pieces; they were walked
-    before.
-    """
+    """The records, walked before, with consecutive offsets in place of their own, in pieces."""
     out = bytearray()
     for index in range(header.record_count):
         write_record(out, stream.read(0, 0)._replace(offset=index), 0, 0)

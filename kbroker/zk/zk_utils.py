@@ -213,9 +213,7 @@ class ZkUtils:
     async def topic_assignments(
         self, topics: Sequence[str], watch: Watch | None = None
     ) -> dict[str, TopicAssignment]:
-        """Ids and replicas of the existing ones among these topics, in this order; each is
-        watched.
-        """
+        """Ids and replicas of those topics that exist, in this order; each is watched."""
         found = await self._read_all(
             [zk_paths.topic_path(topic) for topic in topics],
             lambda path, data, _: zk_paths.decode_topic(_name(path), data),
@@ -346,9 +344,7 @@ class ZkUtils:
     # ---- topic deletion
 
     async def create_delete_topics(self, topics: Sequence[str]) -> list[TreeError | None]:
-        """Ask for topics to be deleted; the refusal of each, NodeExistsError if somebody has asked
-        already.
-        """
+        """Ask for topics to be deleted; NodeExistsError for each that somebody asked for before."""
         wishes = [(CreateOp(zk_paths.delete_topic_path(topic)),) for topic in topics]
         outcomes = await self.tree.multi_all(wishes)
         return [outcome if isinstance(outcome, TreeError) else None for outcome in outcomes]
@@ -388,9 +384,7 @@ class ZkUtils:
             return None
 
     async def look(self, path: str, watch: Watch | None) -> tuple[bytes | None, Stat] | None:
-        """Data and stat of a node, None if it does not exist. The watch fires when it comes, goes
-        or changes.
-        """
+        """Data and stat; None without a node. The watch fires when it comes, goes or changes."""
         if await self.tree.exists(path, watch) is None:
             return None
         with suppress(NoNodeError):
@@ -426,9 +420,7 @@ class ZkUtils:
         decode: Callable[[str, bytes | None, Stat], NodeT],
         watch: Watch | None = None,
     ) -> list[NodeT | None]:
-        """The contents of many nodes; None for one that is missing or not Kafka's. Others get
-        turns.
-        """
+        """The contents of many nodes; None for one that is missing or not Kafka's."""
         found: list[NodeT | None] = []
         for start in range(0, len(paths), _ROW_NODES):
             row = paths[start : start + _ROW_NODES]

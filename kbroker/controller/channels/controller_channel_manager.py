@@ -65,9 +65,7 @@ class ControllerChannelManager:
             sender.move(broker, self._connect(broker))
 
     def expect_end(self, broker_id: int) -> None:
-        """A broker has announced its stop: until it registers again, nobody needs a warning that it
-        cannot be reached.
-        """
+        """Warn no more of a broker that announced its stop, until it registers again."""
         sender = self._senders.get(broker_id)
         if sender is not None:
             sender.is_ending = True
@@ -101,9 +99,7 @@ class ControllerChannelManager:
 
     @property
     def queue_size(self) -> int:
-        """The number of requests that wait to be sent, to all brokers; requests in flight do not
-        count.
-        """
+        """The number of requests that wait to be sent, to all brokers, without those in flight."""
         return sum(len(sender.queue) for sender in self._senders.values())
 
     def begin_anew(self) -> None:

@@ -81,9 +81,7 @@ class AlterPartitions:
         return None if refusal is ErrorCode.NONE else refusal
 
     def _eligible(self, isr: Iterable[int], epochs: Mapping[int, int]) -> frozenset[int]:
-        """The brokers of `isr` that live, without those that the leader saw in an earlier life
-        (KIP-903).
-        """
+        """The live brokers of `isr`, but for those seen in an earlier life (KIP-903)."""
         live = self._context.live_brokers
         return frozenset(
             broker_id

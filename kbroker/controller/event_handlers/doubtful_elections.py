@@ -90,9 +90,7 @@ class DoubtfulElections:
         return elected
 
     def _still_waiting(self) -> list[TopicPartition]:
-        """The partitions without a leader that have a living in-sync replica; others are
-        forgotten.
-        """
+        """Partitions without a leader that have a live in-sync replica; others are forgotten."""
         context = self._context
         context.in_doubt = {
             partition

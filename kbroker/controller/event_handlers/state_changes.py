@@ -102,9 +102,7 @@ class StateChanges:
         await self._send_in_turns(batch)
 
     async def _send_in_turns(self, batch: RequestBatch) -> None:
-        """Queue the gathered requests, perhaps for thousands of partitions: others run between
-        them.
-        """
+        """Queue the gathered requests, of thousands of partitions perhaps, in turns."""
         for request in batch.build_each():
             if request is None:
                 await turn()
@@ -200,17 +198,13 @@ class StateChanges:
         )
 
     def _without_doubt(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """The partitions that any in-sync replica may lead; the others wait for
-        `DoubtfulElections`.
-        """
+        """Partitions that any in-sync replica may lead; others wait for `DoubtfulElections`."""
         in_doubt = self.context.in_doubt
         in_doubt.update(partitions_in_doubt(self.context, partitions))
         return [partition for partition in partitions if partition not in in_doubt]
 
     async def lead(self, chosen: Mapping[TopicPartition, Elected]) -> list[TopicPartition]:
-        """Give these partitions their leaders. Returns the ones whose state has changed meanwhile:
-        they stay.
-        """
+        """Give these partitions their leaders; returns those whose state had changed: they stay."""
         batch = self.batch()
         writes = self.partitions.chosen_writes(chosen)
         conflicts = self.partitions.written(writes, await self._write(writes), batch)
@@ -221,10 +215,7 @@ class StateChanges:
     async def _topics_with_unclean_election(
         self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
     ) -> set[str]:
-        """The topics that may elect a leader out of sync.
-
-        Read only if it could matter.
-        """
+        """The topics that may elect a leader out of sync. Read only if it could matter."""
         if strategy is not ElectionStrategy.OFFLINE:
             return set()
         context = self.context
@@ -260,9 +251,7 @@ class StateChanges:
         return False
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> None:
-        """The same for many, whose states have just been read; states that cannot be written
-        stay.
-        """
+        """The same for many whose states were just read; what cannot be written stays."""
         wanted = {}
         for partition in partitions:
             state = self.context.leadership[partition].leader_and_isr
@@ -375,9 +364,7 @@ class StateChanges:
 
 
 async def in_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
-    """As many partitions or replicas at a time as others can wait for, who get their turn between
-    parts.
-    """
+    """As many partitions or replicas at a time as others can wait for; they run in between."""
     for start in range(0, len(items), _AT_ONCE):
         if start:
             await turn()

@@ -133,9 +133,7 @@ class TopicDeletionStopReplicaResponseReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable(Event):
-    """A topic, or with None every topic without a setting of its own, may now be led by a replica
-    that is not in sync.
-    """
+    """A topic (None: all without a setting of their own) may be led by a replica out of sync."""
 
     topic: str | None = None
 

@@ -42,9 +42,7 @@ class AlterPartitionResult:
 def refused_isr_change(
     current: LeaderAndIsr, wanted: LeaderAndIsr, eligible: Collection[int]
 ) -> ErrorCode:
-    """NONE for a change that should be written, else the reason against it; `eligible` are the
-    brokers that may be in sync.
-    """
+    """NONE for a change to write, else the reason against it; `eligible` brokers may be in sync."""
     if (
         wanted.partition_epoch > current.partition_epoch
         or wanted.leader_epoch > current.leader_epoch

@@ -26,9 +26,7 @@ class Elected:
 def elect_offline(
     assignment: Sequence[int], isr: Collection[int], live: Collection[int], allow_unclean: bool
 ) -> Elected | None:
-    """A partition without a living leader: first living in-sync replica,
-    or any living one if that is allowed.
-    """
+    """Without a live leader: the first live in-sync replica, or any live one if that is allowed."""
     leader = _first(assignment, live, isr)
     if leader is not None:
         return Elected(leader, tuple(b for b in isr if b in live))

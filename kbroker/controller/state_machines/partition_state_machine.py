@@ -204,9 +204,7 @@ def remember(context: ControllerContext, write: PartitionStateWrite, version: in
 def remember_read(
     context: ControllerContext, found: Mapping[TopicPartition, PartitionStateZnode]
 ) -> None:
-    """Put states that were read into the context; a state that this controller wrote keeps its
-    transaction.
-    """
+    """Put states that were read into the context; one written here keeps its transaction."""
     for partition, read in found.items():
         known = context.leadership.get(partition)
         version = read.leader_and_isr.partition_epoch

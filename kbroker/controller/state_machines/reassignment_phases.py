@@ -77,9 +77,7 @@ def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> Replica
 def reassigned(
     assignment: ReplicaAssignment, target: Sequence[int] | None
 ) -> ReplicaAssignment | None:
-    """The assignment on the way to a target, or back to the origin without one; None if nothing
-    moves.
-    """
+    """The assignment on the way to a target (None: the origin); None if nothing moves."""
     if target is not None:
         return reassign_to(assignment, target)
     if is_being_reassigned(assignment):

@@ -217,9 +217,7 @@ class Group:
         return False
 
     def init_next_generation(self, wall_ms: int) -> None:
-        """Close the join phase: count the generation, choose the protocol,
-        wait for the leader's assignment (or be Empty).
-        """
+        """Close the join phase: count the generation, choose the protocol, wait for the leader."""
         self.generation_id = 1 if self.generation_id >= 0x7FFFFFFF else self.generation_id + 1
         self.pending_sync_members.clear()
         if self.members:

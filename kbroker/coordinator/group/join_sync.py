@@ -189,9 +189,7 @@ def _add_member(step: GroupStep, attempt: JoinAttempt, member_id: str) -> None:
 
 
 def _update_member(step: GroupStep, attempt: JoinAttempt, member: Member) -> None:
-    """A second JoinGroup of the same member takes the place of the first,
-    whose connection is most likely gone.
-    """
+    """A second JoinGroup of a member replaces the first, whose connection is most likely gone."""
     answer_join(step, member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     _set_wishes(step.group, member, attempt)
     step.group.hold_join(member, attempt.correlation)

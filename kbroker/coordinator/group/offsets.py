@@ -135,9 +135,7 @@ class GroupOffsets:
         return bool(self.pending) and (not count or len(self.partitions()) > count)
 
     def is_before(self, end_offset: int, partition: TopicPartition) -> bool:
-        """Whether a partition has an offset, and none that is at `end_offset` in the log or
-        later.
-        """
+        """Whether a partition has an offset, and none at `end_offset` in the log or later."""
         last = max((value.log_offset for value in self._each_of(partition)), default=end_offset)
         return last < end_offset
 

@@ -36,9 +36,7 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
     # ---- read
 
     def is_pending(self, partition: TopicPartition) -> bool:
-        """Whether any transaction has an offset of the partition, or ended and that is not
-        stored.
-        """
+        """Whether a transaction has an offset of the partition, or one whose end is not stored."""
         return partition in self._producers
 
     def has_pending(self, producer_id: int) -> bool:
@@ -56,9 +54,7 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
                 yield value
 
     def partitions_of(self, producer_id: int) -> list[TopicPartition]:
-        """The partitions that a producer's transaction has, or had, an offset of, the first
-        first.
-        """
+        """The partitions of which a producer's transaction has, or had, an offset, in order."""
         return list(self._partitions.get(producer_id, ()))
 
     def partitions(self) -> Iterable[TopicPartition]:

@@ -253,9 +253,7 @@ def sync_received(step: GroupStep, member_id: str) -> None:
 
 
 def on_sync_timer(step: GroupStep) -> None:
-    """Members that joined but never asked for their assignment are removed,
-    and the rest starts again.
-    """
+    """Remove members that joined but never asked for their assignment, and start again."""
     group = step.group
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return

@@ -210,9 +210,7 @@ def start_sessions(step: GroupStep) -> None:
 
 
 def close(step: GroupStep, code: ErrorCode) -> None:
-    """Answer `code` to whoever waits and end all timers, as the group leaves this coordinator or is
-    deleted.
-    """
+    """Answer `code` to all who wait and end all timers: the group leaves, or is deleted."""
     group = step.group
     for member in group.members.values():
         answer_join(step, member, refused_join(member.member_id, code))

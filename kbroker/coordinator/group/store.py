@@ -309,9 +309,7 @@ class GroupMachine:
         self._in_transaction.setdefault(producer_id, set()).add(group_id)
 
     def end_transaction(self, producer: Producer, control: ControlRecord, settled: Settled) -> None:
-        """Write a marker, in line with the offsets it is about: they count, or are dropped, once it
-        is stored.
-        """
+        """Write a marker, in line with its offsets: they count or are dropped when it is stored."""
         producer_id = producer.producer_id
 
         def replay(_base_offset: int) -> None:

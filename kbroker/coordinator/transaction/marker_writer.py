@@ -102,9 +102,7 @@ class MarkerWriter:
         codes: Codes,
         bound: EpochBound | None,
     ) -> list[Awaitable[None]]:
-        """Append one marker to some of its partitions; what is returned fills in the codes that are
-        not known yet.
-        """
+        """Append a marker to some of its partitions; the result fills in codes not known yet."""
         producer = Producer(marker.producer_id, marker.producer_epoch)
         control = ControlRecord(marker.transaction_result, marker.coordinator_epoch)
         waiting: list[Awaitable[None]] = []

@@ -14,9 +14,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=38, versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest(Message):
-    """A token's owner, the users who may renew it, and its longest life; -1 leaves that to the
-    broker.
-    """
+    """A token's owner, who may renew it, and its longest life; -1 leaves that to the broker."""
 
     class CreatableRenewers(Struct):
         """A principal that may renew the token before it expires."""

@@ -18,9 +18,7 @@ class DescribeClientQuotasRequest(Message):
     error_values: ClassVar[Mapping[str, Any]] = {"entries": None}
 
     class ComponentData(Struct):
-        """One component of an entity, and how it must match: 0 exactly `match`, 1 the default, 2
-        any name.
-        """
+        """One component and how it must match: 0 exactly `match`, 1 the default, 2 any name."""
 
         entity_type: str = wire("string", default="")
         match_type: int = wire("int8", default=0)

@@ -81,9 +81,7 @@ class Znode:
 
 
 class AppliedTransaction:
-    """The outcome of an applied transaction: results for the caller, events for watches, and the
-    way back.
-    """
+    """An applied transaction: results for the caller, events for watches, and the way back."""
 
     __slots__ = ("events", "ops", "results", "undo")
 
@@ -127,10 +125,7 @@ class DataTree:
     def apply(
         self, ops: Sequence[Op], zxid: int, now_ms: int, session_id: int
     ) -> AppliedTransaction:
-        """Apply all operations in order.
-
-        If one fails, take back the others and raise its error.
-        """
+        """Apply all operations in order. If one fails, take back the others and raise its error."""
         done = AppliedTransaction()
         try:
             for index, op in enumerate(ops):

@@ -206,9 +206,7 @@ def check_request_size(ops: Sequence[Op], prefix: str) -> None:
 
 
 def write_results(ops: Sequence[Op], answer: Any) -> list[OpResult]:
-    """Return the results of the operations. `CreateOp` yields a whole path. Raises the first one's
-    error.
-    """
+    """Results of the operations; `CreateOp` yields a whole path. Raises the first one's error."""
     answers = answer if isinstance(answer, list) else [answer]
     for index, (op, result) in enumerate(zip(ops, answers, strict=True)):
         if isinstance(result, Exception) and not isinstance(result, _FOLLOWS_ANOTHER):
@@ -248,9 +246,7 @@ def tree_error(error: BaseException, path: str, op_index: int = 0) -> Exception:
 def set_watches_requests(
     zxid: int, kinds: Sequence[Sequence[str]]
 ) -> Iterator[tuple[Request, list[tuple[int, str]]]]:
-    """Requests of a bounded size for paths of three kinds (data, exists, children), each with the
-    (kind, path) it is for.
-    """
+    """Requests of a bounded size for paths by kind (data, exists, children), and their paths."""
     chunk: list[tuple[int, str]] = []
     size_bytes = 0
     for kind, paths in enumerate(kinds):

@@ -210,9 +210,7 @@ class KazooTree(Tree):
         return True
 
     async def _read_together(self, paths: Sequence[str]) -> list[Node | None]:
-        """Read many nodes in few requests: one request per node takes most of the time in which a
-        controller takes over.
-        """
+        """Read many nodes in few requests: one each takes most of a controller's takeover."""
         found: list[Node | None] = []
         parts = [paths[at : at + _READ_TOGETHER] for at in range(0, len(paths), _READ_TOGETHER)]
         for part in await self._ask_all([partial(self._get_many_call, p) for p in parts]):

@@ -74,9 +74,7 @@ class _After:
 
 
 def written_paths(ops: Sequence[Op]) -> list[str]:
-    """The paths that a transaction writes. Its lookup is meaningless while another one writes them
-    too.
-    """
+    """The paths that a transaction writes; no lookup holds while another one writes them too."""
     return [
         f"{op.path}*" if isinstance(op, CreateOp) and op.sequential else op.path
         for op in ops
@@ -137,9 +135,7 @@ class LostWriteLookup:
         return results
 
     async def _created_or_versioned(self, after: _After) -> Verdict:
-        """The verdict on operations that are refused a second time: if no trace is seen they may be
-        repeated.
-        """
+        """The verdict on what is refused a second time: without a trace it may be repeated."""
         node = await self._read(after.path)
         if node is None:
             return Verdict.NOT_DONE

@@ -112,9 +112,7 @@ class ZkEntityConfigs:
 
 
 def _names(path: str) -> Names:
-    """The names in `NAME` or `NAME/clients/NAME`; they are written as URLs are, so none holds a
-    slash.
-    """
+    """The names in `NAME` or `NAME/clients/NAME`, written as in URLs: none holds a slash."""
     return tuple(
         None if name == zk_paths.DEFAULT_ENTITY else _unescaped(name)
         for name in path.split("/")[::2]

@@ -44,9 +44,7 @@ class ProducerIdBlocks:
         raise BadVersionError(PRODUCER_ID_BLOCK)
 
     async def skip(self, broker_id: int, highest_id: int) -> None:
-        """Let blocks begin above `highest_id`, if they do not already. Raises as `allocate`
-        does.
-        """
+        """Let blocks begin above `highest_id`, if they do not yet. Raises as `allocate` does."""
         first_id = highest_id // PRODUCER_ID_BLOCK_SIZE * PRODUCER_ID_BLOCK_SIZE
         for _ in range(MAX_CONFLICTS):
             last_id, version = await self._latest()
