@@ -202,7 +202,7 @@ def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
 
 def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The zigzag varint of a record's length, and where it ends; odd or negative is no length."""
+    """The zigzag varint of a record's length, and where it ends; a bad one is odd or negative."""
     high = plain[at + 1]
     if high < 0x80:
         return plain[at] & 0x7F | high << 7, at + 2
