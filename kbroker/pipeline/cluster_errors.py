@@ -1,4 +1,4 @@
-"""The way into a cluster for the questions of a job, and what a client says, as the error that ends
+"""The connection to a cluster for the questions of a job, with its failures as the error that ends
 the job.
 """
 
@@ -19,8 +19,8 @@ _T = TypeVar("_T")
 
 @contextmanager
 def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
-    """The brokers of a cluster, whose links are closed afterwards. PipelineError for all that ends
-    a question.
+    """Yield the brokers of a cluster, and close their links. PipelineError for all that ends a
+    question.
     """
     with cluster_errors(), link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as links:
         yield links
@@ -32,7 +32,7 @@ def cluster_errors() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        is_late = error.code is ExitCode.TIMEOUT  # who does not answer cannot be reached
+        is_late = error.code is ExitCode.TIMEOUT  # a silent broker cannot be reached
         code = ExitCode.CANNOT_CONNECT if is_late else error.code
         raise PipelineError(error.sentence, code, error.trouble) from error
 
@@ -50,7 +50,7 @@ def job_errors(bootstrap: str) -> Iterator[None]:
 
 
 def finish(sender: RecordSender, what: str) -> None:
-    """Wait until all that was put is written. PipelineError if it is refused."""
+    """Wait until everything is written. Raises PipelineError if it is refused."""
     sender.complete(time.time_ns() // 1_000_000)
     sender.send_until(lambda: sender.is_idle)
     if sender.refusal is not None:

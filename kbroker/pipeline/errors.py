@@ -16,7 +16,7 @@ class PipelineError(EndingError):
 
 
 class WishError(PipelineError):
-    """What was asked of a job does not go together, or is not enough; names options."""
+    """The options of a job do not go together, or are not enough; it names them."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence, ExitCode.USAGE)
@@ -25,13 +25,13 @@ class WishError(PipelineError):
 def no_such_topics(
     places: Iterable[str], missing: Iterable[str], there: Iterable[str]
 ) -> PipelineError:
-    """Return the error of topics that were named and are in none of the places; `there`: those that
-    are, for hints.
+    """Return the error of named topics that are in none of the places; `there`: those that are, for
+    hints.
     """
     return PipelineError(f"no such topic in {', '.join(places)}: {with_hints(missing, there)}")
 
 
 def with_hints(missing: Iterable[str], there: Iterable[str]) -> str:
-    """Names that nobody knows, each with those that are there and look like it."""
+    """Name the missing ones, each with existing ones that look like it."""
     known = sorted(there)
     return "; ".join(f"{name}{did_you_mean(name, known)}" for name in missing)

@@ -41,7 +41,7 @@ from kbroker.pipeline.spark_job.spread import Spread
 from kbroker.pipeline.waiting import wait_until
 from kbroker.wording import named
 
-_LOOKS = 2  # what was just made is looked at, too: others may have made and filled it
+_LOOKS = 2  # new topics are checked, too: others may have made and filled them
 
 
 class MirrorRun(StoppableJob):
@@ -55,7 +55,7 @@ class MirrorRun(StoppableJob):
         replication_factor: int,
         every_s: float | None,
     ) -> None:
-        """`every_s` None: one round."""
+        """Take `every_s` as the time between rounds; None: one round."""
         self._source, self._target, self._wish = source, target, wish
         self._replication_factor, self._every_s = replication_factor, every_s
         self._is_stopped = threading.Event()
@@ -83,7 +83,7 @@ class MirrorRun(StoppableJob):
             self._job = job = MirrorJob(readers, writers, self._wish, MirrorCheckpoint(path))
             identity = self._identity(job)
             held.read(identity)
-            job.topics.changes()  # a run that is refused claims nothing
+            job.topics.changes()  # a refused run claims nothing
             record = held.claim(identity, PlacesElsewhere())
             job.board.clear()
             if not job.in_transactions:
@@ -115,8 +115,8 @@ class MirrorRun(StoppableJob):
         )
 
     def _go_round(self, writers: ClusterLinks, spread: Spread, job_id: str) -> None:
-        """Rounds until it is stopped. Trouble that passes ends a run that has not seen a whole
-        round yet, or is to be one; later it is waited for.
+        """Go rounds until it is stopped. Passing trouble ends a run that has not finished a round
+        yet, or has only one; later it is waited for.
         """
         while not self._is_stopped.is_set():
             next_s = time.monotonic() + (self._every_s or 0.0)
@@ -148,7 +148,7 @@ class MirrorRun(StoppableJob):
                 self._make(writers, change)
             if not lacking:
                 break
-        tasks = job.tasks()  # what is refused here keeps its settings
+        tasks = job.tasks()  # refused partitions keep their settings
         for change in changes:
             self._set(writers, change)
         job.topics.changed()
@@ -171,8 +171,8 @@ class MirrorRun(StoppableJob):
         return self._metrics(job, job_id, before, results, seconds)
 
     def _make(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """The topic, or partitions that it lacks. ClientError if the target refuses for now,
-        PipelineError if it does for good.
+        """Make a topic, or the partitions that it lacks. Raises ClientError if the target refuses
+        for now, PipelineError if it does for good.
         """
         if change.is_new:
             failures = made_topics(
@@ -190,7 +190,7 @@ class MirrorRun(StoppableJob):
             raise (ClientError if failure.may_pass else PipelineError)(failure.sentence)
 
     def _set(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """Settings of a topic that was there. PipelineError if the target refuses."""
+        """Set settings of an existing topic. Raises PipelineError if the target refuses."""
         if not change.is_new and (change.sets or change.removes):
             resource = Resource(ResourceType.TOPIC, change.name)
             wanted = SettingChanges(change.sets, change.removes)
@@ -198,14 +198,14 @@ class MirrorRun(StoppableJob):
                 raise PipelineError(refusal)
 
     def _take(self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult]) -> None:
-        """Count what was done. PipelineError if a partition could not go on, for good or in the
-        only round.
+        """Count what was done. Raises PipelineError if a partition could not go on, for good or in
+        the only round.
         """
         for task, result in zip(tasks, results, strict=True):
             partition = task.options.source.partition
             self._rows[partition] += result.rows
             if self._job is not None:
-                self._job.board.note(partition, 0)  # they are counted
+                self._job.board.note(partition, 0)  # its rows are counted
             for note in result.notes:
                 self._say_once(note)
         for result in results:

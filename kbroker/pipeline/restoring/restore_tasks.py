@@ -25,7 +25,7 @@ class RestoreTasks(StoppableJob):
     """The tasks of one run."""
 
     def __init__(self, board: TaskBoard, rows: int, piece: str) -> None:
-        """At most so many rows are written; a run that is stopped ends after a `piece`."""
+        """Expect at most so many rows; a run that is stopped ends after a `piece`."""
         self.board, self._rows, self._piece = board, rows, piece
         self._seconds = 0.0
         self.results: Sequence[TaskResult] = ()

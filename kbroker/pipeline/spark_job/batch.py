@@ -1,4 +1,4 @@
-"""What a job's work is given and gives back, batch by batch, and what a run reports."""
+"""The batches that a job works on, their results, and the reports of a run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult:
-    """What the work did with a batch."""
+    """The result of the work on a batch."""
 
     rows: int
     size_bytes: int = 0
-    rows_by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)  # where known
+    rows_by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)  # if known
     notes: tuple[str, ...] = ()  # sentences for a person, such as holes that were explained
 
 
@@ -40,16 +40,16 @@ Work = Callable[[Batch], BatchResult]
 
 
 class Ending(Enum):
-    """Why a run is over."""
+    """The reason why a run is over."""
 
     REACHED = "reached the end"
     STOPPED = "stopped after a batch"
-    CUT = "stopped within a batch"  # which is run again
+    CUT = "stopped within a batch"  # the batch is run again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """A finished batch."""
+    """The report of a finished batch."""
 
     job_id: str
     number: int
@@ -60,7 +60,7 @@ class BatchReport:
     finished_ms: int  # Unix time
     backlog: int | None  # offsets still to be read after it; None if unknown
     notes: tuple[str, ...] = ()
-    lag_s: float | None = None  # where the job knows it
+    lag_s: float | None = None  # if the job knows it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a job reports while it runs, and how it is stopped."""
+"""The reports of a job while it runs, and the way to stop it."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class JobEvents:
         """
 
     def starting(self) -> None:
-        """Spark starts."""
+        """Hear that Spark starts."""
 
     def running(self, job: StoppableJob, piece: str) -> AbstractContextManager[Any]:  # noqa: ARG002
         """Surround the work. A job that is stopped ends after a `piece`."""
         return nullcontext()
 
     def began(self, batch: int, ranges: Ranges) -> None:
-        """A batch begins."""
+        """Hear that a batch begins."""
 
     def finished(self, report: BatchReport) -> None:
-        """The work of a batch is done, or the round of a mirror."""
+        """Hear that the work of a batch, or the round of a mirror, is done."""
 
     def progress(self, progress: JobProgress) -> None:
         """Hear a few times a second how far the job is; for restores and mirrors in a thread of its
@@ -62,11 +62,11 @@ class JobEvents:
         """Hear how many tasks of an audit are done in this process."""
 
     def tries_again(self, sentence: str) -> None:
-        """Spark's query is started again; the sentence says why."""
+        """Hear that Spark's query is started again; the sentence says why."""
 
     def ended(self, report: JobReport) -> None:
-        """A stream is over, and its session still open. One that was cut still works on its batch,
-        for which Spark waits when the session is closed.
+        """Hear that a stream is over, its session still open. One that was cut still works on its
+        batch, for which Spark waits when the session is closed.
         """
 
 

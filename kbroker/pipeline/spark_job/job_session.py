@@ -15,7 +15,7 @@ from kbroker.pipeline.spark_job.spread import InProcess, OverSpark, Spread
 
 
 class Workers(NamedTuple):
-    """Those who do tasks, how many at once, and the SparkSession if there is one."""
+    """Workers for tasks, how many work at once, and the SparkSession if there is one."""
 
     spread: Spread
     at_once: int = 1
@@ -24,8 +24,8 @@ class Workers(NamedTuple):
 
 @contextmanager
 def job_session(spark: Any, job: str, events: JobEvents, *, needs_connector: bool) -> Iterator[Any]:
-    """A SparkSession for the length of a block: `spark`, or one opened by these SessionSettings.
-    Raises PipelineError if there is none.
+    """Yield a SparkSession for the length of a block: `spark`, or one opened by these
+    SessionSettings. Raises PipelineError if there is none.
     """
     if not isinstance(spark, SessionSettings):
         if needs_connector:

@@ -1,7 +1,7 @@
-"""The Spark session of a job, opened quietly, and with a sentence where it cannot be.
+"""The Spark session of a job, opened quietly, or refused with a sentence.
 
-What Java and Ivy write goes to a file of ours, which is searched for the reason where the session
-does not come up; with `verbose` it goes to the terminal.
+Java's and Ivy's output goes to a file of ours, which is searched for the reason if the session does
+not come up; with `verbose` it goes to the terminal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SessionSettings:
     app_name: str = "kbroker"
     needs_connector: bool = False  # of Kafka
     jars: tuple[str, ...] = ()  # files or folders
-    conf: Mapping[str, str] = field(default_factory=dict)  # Spark's names; wins over all of ours
+    conf: Mapping[str, str] = field(default_factory=dict)  # by Spark's names; overrides ours
     verbose: bool = False
     is_chosen: bool = False  # False: little work is done in this process, without Spark
 
@@ -63,8 +63,8 @@ OWN_SESSION: Final = SessionSettings()
 
 
 def uses_spark(spark: Any, size_bytes: int) -> bool:
-    """Whether a job that reads so much runs over Spark; `spark` is a SparkSession, or the settings
-    of one.
+    """Return whether a job that reads so much runs over Spark; `spark` is a SparkSession, or the
+    settings of one.
     """
     if not isinstance(spark, SessionSettings):
         return True
@@ -72,7 +72,7 @@ def uses_spark(spark: Any, size_bytes: int) -> bool:
 
 
 def open_session(settings: SessionSettings) -> Any:
-    """A SparkSession; the one that runs already if there is one, as in a notebook.
+    """Open a SparkSession, or return the one that runs already, as in a notebook.
 
     Raises PipelineError: no pyspark, no Java or the wrong one, no connector, no such master.
     """
@@ -97,7 +97,7 @@ def open_session(settings: SessionSettings) -> Any:
 
 @contextmanager
 def running_session(settings: SessionSettings) -> Iterator[Any]:
-    """A session for the length of a block; one that ran before is left running."""
+    """Yield a session for the length of a block; one that ran before is left running."""
     if "pyspark" in sys.modules:
         from pyspark.sql import SparkSession
 
@@ -122,13 +122,13 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
 
 
 def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) -> dict[str, str]:
-    """All that the session is started with, by Spark's names."""
+    """Return all settings that the session is started with, by Spark's names."""
     conf = {
         "spark.master": settings.master,
         "spark.app.name": settings.app_name,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
-        # Compiled code of queries; of the 100 that Spark keeps, a batch of rules needs more.
+        # Compiled code of queries: a batch of rules needs more than the 100 that Spark keeps.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
@@ -138,7 +138,7 @@ def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) ->
     }
     if is_local(settings.master):
         conf |= {
-            # Times before 1582 are told from Julian dates, which are of Java's time zone.
+            # Times before 1582 are corrected from Julian dates, which are of Java's time zone.
             "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
@@ -153,12 +153,12 @@ def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) ->
 
 
 def is_local(master: str) -> bool:
-    """Whether driver and workers are on this machine, with its files and its Python."""
+    """Return whether driver and workers are on this machine, with its files and its Python."""
     return master.partition("[")[0] == "local"
 
 
 def _start_filling_cache(settings: SessionSettings, pyspark_version: str, folder: Path) -> Any:
-    """Start, and fetch the connector before where it is neither here nor on its way."""
+    """Start, and fetch the connector first if it is neither here nor on its way."""
     conf = spark_conf(settings, pyspark_version, folder)
     cache = ivy_cache(settings.conf)
     if cache is not None and PACKAGES in conf:
@@ -194,7 +194,7 @@ def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> 
 
 
 def _why_not(text: str, settings: SessionSettings) -> str:
-    """The sentence for a session that did not come up, from all that was printed."""
+    """Return the sentence for a session that did not come up, from all that was printed."""
     sentence = sentence_of_ivy(text)
     if sentence is not None:
         return sentence
@@ -205,7 +205,7 @@ def _why_not(text: str, settings: SessionSettings) -> str:
 
 
 def check_connector(spark: Any) -> None:
-    """A session of somebody else may lack it; Spark would say so in a long Java exception."""
+    """Refuse somebody else's session without it: Spark would throw a long Java exception."""
     loader = spark._jvm.Thread.currentThread().getContextClassLoader()
     try:
         loader.loadClass(PROVIDER_CLASS)

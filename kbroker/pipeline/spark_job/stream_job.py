@@ -4,8 +4,8 @@ Spark writes down where a batch ends before it begins, and that it is done after
 returned. A batch that was begun and not finished is run again, with the same number and ranges:
 work has to be idempotent per job id and batch number.
 
-The work runs in a thread of Spark's; the thread that called `run` watches, tells the listener, and
-ends the query: when the end is reached, or when it is asked to stop, after the batch that runs.
+The work runs in a thread of Spark's. The thread that called `run` watches, reports to the listener,
+and ends the query: at the end, or when it is asked to stop, after the batch that runs.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _LOOK_UP_S = 5.0  # how often the end of the source is looked up for the backlog
 class JobSettings:
     """How a job runs. `every_s` None is `--once`: up to what is there now."""
 
-    kind: str  # of job: archive, ...
-    target: str = ""  # what it writes to, as the checkpoint remembers it
+    kind: str  # archive, ...
+    target: str = ""  # what it writes to, as the checkpoint stores it
     every_s: float | None = None
     batch_records: int = DEFAULT_BATCH_RECORDS  # offsets per batch, all partitions together
     # Compares the checkpoint with the target: where its first batch began, where the next begins.
@@ -77,7 +77,6 @@ class StreamJob(StoppableJob):
 
     @property
     def identity(self) -> JobIdentity:
-        """The identity that the checkpoint is checked against."""
         return JobIdentity(
             kind=self.settings.kind,
             name=self.name,
@@ -107,7 +106,7 @@ class StreamJob(StoppableJob):
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        self.checkpoint.read(self.identity)  # nothing is left behind in another's directory
+        self.checkpoint.read(self.identity)  # refuses another's directory before it is changed
         with self.checkpoint.held():
             yield
 
@@ -135,7 +134,7 @@ class StreamJob(StoppableJob):
             return run.report(ending)
 
     def _query(self, spark: Any, record: JobRecord, run: _Run) -> Ending | None:
-        """How a query ended; None if it is to be started again."""
+        """Run a query; return how it ended, None if it is to be started again."""
         query = self._start(spark, record, run)
         try:
             return self._watch(query, run)
@@ -154,7 +153,7 @@ class StreamJob(StoppableJob):
             return writer.trigger(**self._trigger()).start()
         except PipelineError:
             raise
-        except Exception as error:  # whatever Spark says, a person is told in one sentence
+        except Exception as error:  # whatever Spark says, a person gets one sentence
             raise sentence_of_failure(error) from error
 
     def _trigger(self) -> dict[str, Any]:
@@ -165,7 +164,9 @@ class StreamJob(StoppableJob):
         return {"processingTime": "0 seconds"}
 
     def _watch(self, query: Any, run: _Run) -> Ending | None:
-        """Until the query ends, the end is reached, or it is to stop; None if it never began."""
+        """Watch until the query ends, the end is reached, or it is to stop; None if it
+        never began.
+        """
         while query.isActive:
             if self._cutting.is_set():
                 return Ending.CUT
@@ -187,11 +188,9 @@ class StreamJob(StoppableJob):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no further batch is to begin."""
         return self._stopping.is_set()
 
     def work(self, batch: Batch) -> BatchResult:
-        """Do the job's work on a batch."""
         return self._work(batch)
 
 
@@ -218,7 +217,7 @@ class _Run:
         self.is_over = False  # no batch begins any more
 
     def starts_again(self, error: Exception) -> bool:
-        """Whether a query that ended with this is to be started again; a person is told so."""
+        """Return whether a query that ended with this is started again; reports it if so."""
         if not is_slow_start(error) or self._failed_starts == STARTS - 1:
             return False
         self._failed_starts += 1
@@ -226,7 +225,7 @@ class _Run:
         return True
 
     def on_batch(self, frame: Any, number: int) -> None:
-        """Spark's callback, in a thread of its own."""
+        """Do a batch: Spark calls this in a thread of its own."""
         with self._changed:
             if self._job.is_stopping or self.is_over:
                 self.is_over = True
@@ -276,9 +275,8 @@ class _Run:
         self._events.finished(report)
 
     def _look_at_topics(self) -> None:
-        """Spark tells a topic from another by its name alone: one that was created again while the
-        job runs, and has grown beyond the job's position, would be read on from there. Raises
-        PipelineError.
+        """Check topics by their ids: Spark knows them by name alone, and would read on in one that
+        was created again and has grown beyond the job's position. Raises PipelineError.
         """
         topic_ids = while_reachable(self._job.source.topic_ids, None)
         if topic_ids is None:
@@ -286,7 +284,7 @@ class _Run:
         self._record = self._job.checkpoint.remember_topics(self._record, topic_ids)
 
     def _is_idle(self) -> bool:
-        """Whether no batch runs, and the last one is written down as done."""
+        """Return whether no batch runs, and the last one is written down as done."""
         if self._working is not None:
             return False
         if self._last is None:
@@ -295,25 +293,25 @@ class _Run:
         return committed is not None and committed >= self._last
 
     def ends(self) -> bool:
-        """Whether the run is to end here, between two batches; none begins from now on."""
+        """Return whether the run ends here, between two batches; if so no other begins."""
         with self._changed:
             if self._is_idle() and (self._job.is_stopping or self._reached_end()):
                 self.is_over = True
             return self.is_over
 
     def _reached_end(self) -> bool:
-        """Whether all that was there at the beginning is done, where Spark does not see to it."""
+        """Return whether all that was there at the beginning is done, unless Spark sees to it."""
         if self._job.settings.every_s is not None or self._job.source.bounds_itself:
             return False
         return all(self._position.get(each, 0) >= end for each, end in self._end.items())
 
     def wait(self, seconds: float) -> None:
-        """Until a batch ends, at most so long."""
+        """Wait until a batch ends, at most so long."""
         with self._changed:
             self._changed.wait(seconds)
 
     def tell(self) -> None:
-        """Say where the run stands."""
+        """Report how far the run is."""
         now_s = time.monotonic()
         if self._job.settings.every_s is not None and now_s >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_UP_S
@@ -336,7 +334,6 @@ class _Run:
         return sum(max(end - self._position.get(each, 0), 0) for each, end in self._latest.items())
 
     def report(self, ending: Ending) -> JobReport:
-        """Report what the run did."""
         with self._changed:
             return JobReport(
                 name=self._job.name,
@@ -364,7 +361,7 @@ class _Totals:
         self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
 
     def add(self, result: BatchResult) -> None:
-        """One batch more."""
+        """Add one batch; of its notes only the newest stay."""
         self.batches += 1
         self.rows += result.rows
         self.size_bytes += result.size_bytes

@@ -1,4 +1,4 @@
-"""A restore into a data directory, from the checks to the report: whose directory it is, and its
+"""A restore into a data directory, from the checks to the report, with the directory's owner and
 metadata.
 """
 
@@ -143,7 +143,7 @@ class DirectoryRun:
 
 
 def _check_apart(checkpoint: str, data: str) -> None:
-    """PipelineError if one lies in the other: both are directories of their own."""
+    """Raise PipelineError if one lies in the other: both are directories of their own."""
     places = [os.path.realpath(path) for path in (checkpoint, data)]
     if os.path.commonpath(places) in places:
         raise PipelineError(

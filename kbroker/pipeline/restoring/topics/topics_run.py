@@ -35,7 +35,7 @@ class TopicsRun:
     targets: TopicTargets
 
     def run(self, spark: Any, events: JobEvents) -> JobReport:
-        """Raises PipelineError, ClientError, KafkaError and OSError."""
+        """Write what is missing. Raises PipelineError, ClientError, KafkaError and OSError."""
         path = os.path.abspath(self.checkpoint)
         held, kept = Checkpoint(path), RestoreCheckpoint(path)
         state, plans, wish = self.plan.state, self.plan.partitions, self.plan.wish
@@ -43,7 +43,7 @@ class TopicsRun:
             identity = self._identity(links)
             held.read(identity)
             restore = TopicRestore(state, plans, wish, self.targets, kept)
-            self._make_missing(links, restore, events)  # a run that is refused claims nothing
+            self._make_missing(links, restore, events)  # a refused run claims nothing
             job_id = held.claim(identity, PlacesElsewhere()).job_id
             restore.claim_topics(links)
             for sentence in restore.warnings(links, time.time_ns() // 1_000_000):
