@@ -12,11 +12,11 @@ from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.segments.transaction_index import AbortedTxn
+from kbroker.model import new_tuple
 
 # Asked for by every read; a look into the class of an enum costs 70 ns.
 _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
-_new_tuple = tuple.__new__  # half the price of a constructor
 
 
 class LogReader:
@@ -60,9 +60,7 @@ class LogReader:
             records = self._segments.active.records.slice(0, 0)
         except StorageError as error:
             raise self._directory.failed(error) from error
-        found: FetchDataInfo = _new_tuple(
-            FetchDataInfo, (offset, records, aborted, False, 0, False)
-        )
+        found: FetchDataInfo = new_tuple(FetchDataInfo, (offset, records, aborted, False, 0, False))
         return found
 
     def _read_below(
@@ -95,7 +93,7 @@ class LogReader:
                 if aborted is not None:
                     aborted = self._aborted(index, offset, bound)
                 records, is_incomplete, available = found
-                info: FetchDataInfo = _new_tuple(
+                info: FetchDataInfo = new_tuple(
                     FetchDataInfo,
                     (offset, records, aborted, is_incomplete, available, on_older_segment),
                 )

@@ -21,11 +21,11 @@ from kbroker.log.segments.found_records import DamagedBatchError, FoundRecords
 from kbroker.log.segments.index_making import IndexMaking
 from kbroker.log.segments.segment_files import SegmentConfig, SegmentFiles
 from kbroker.log.segments.time_index import TimestampOffset
+from kbroker.model import new_tuple
 from kbroker.record.record_batch import BatchHeader
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
 
-_new_tuple = tuple.__new__  # half the price of a constructor
 _MAX_CHECKED_BYTES: Final = 1024 * 1024
 
 
@@ -201,7 +201,7 @@ class LogSegment(SegmentFiles):
             if sound_end < self._unchecked_bytes:
                 end = min(end, sound_end)
         records = self.records.slice(position, max(0, min(size, end - position)))
-        segment_read: SegmentRead = _new_tuple(
+        segment_read: SegmentRead = new_tuple(
             SegmentRead, (records, size < batch_bytes, available_bytes)
         )
         return segment_read
