@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import click
 
 from kbroker.cli.arguments.time_argument import is_relative, timestamp_ms
 from kbroker.cli.records.produce import CODECS
+from kbroker.cli.shown.output import options
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-
-
-def with_options(command: CommandT, options: Iterable[Callable[[Any], Any]]) -> CommandT:
-    """Add options, which help shows in this order."""
-    for option in reversed([*options]):
-        command = option(command)
-    return command
-
-
-def written_options(command: CommandT) -> CommandT:
-    """Add the replicas of topics that are made, and the codec of batches."""
-    replicas = click.option(
+written_options = options(
+    click.option(
         "--replication-factor", type=int, default=-1, metavar="N",
         help="Replicas of new topics (default: the cluster's).",
-    )  # fmt: skip
-    codec = click.option(
+    ),
+    click.option(
         "--compression", type=click.Choice(CODECS), default="lz4", show_default=True,
         help="For the batches that are made.",
-    )  # fmt: skip
-    return with_options(command, (replicas, codec))
+    ),
+)  # fmt: skip
 
 
 def names(text: str | Sequence[str]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from click.core import ParameterSource
 
 from kbroker.cli.arguments.connection import CommandError, security_options
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import pair, with_options
-from kbroker.cli.shown.output import output_option, say
+from kbroker.cli.pipeline.parameters import pair
+from kbroker.cli.shown.output import options, output_option, say
 from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError, WishError
 from kbroker.pipeline.spark_job.session import SessionSettings
@@ -43,7 +43,7 @@ def session_options(command: CommandT) -> CommandT:
         with pipeline_errors(spark.verbose):
             return command(*args, spark=spark, **values)
 
-    return with_options(cast(CommandT, call), _OPTIONS)
+    return options(*_OPTIONS)(cast(CommandT, call))
 
 
 @contextmanager

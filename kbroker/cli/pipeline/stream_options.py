@@ -14,9 +14,9 @@ from kbroker.cli.arguments.connection import security_options
 from kbroker.cli.arguments.directory_argument import DirectoryArgument, PlaceArgument
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import names, pair, with_options
+from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.cli.pipeline.session_options import session_options
-from kbroker.cli.shown.output import output_option
+from kbroker.cli.shown.output import options, output_option
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED
 from kbroker.pipeline.spark_job.batch import DEFAULT_BATCH_RECORDS
 
@@ -40,7 +40,7 @@ def cluster_options(bootstrap_help: str) -> Callable[[CommandT], CommandT]:
     return lambda command: _with_source(command, (bootstrap, *_READING))
 
 
-def _with_source(command: CommandT, options: tuple[Callable[[Any], Any], ...]) -> CommandT:
+def _with_source(command: CommandT, source: tuple[Callable[[Any], Any], ...]) -> CommandT:
     """Add options of source, run and session; the command gets `stream: Stream` for them."""
 
     @functools.wraps(command)
@@ -57,8 +57,8 @@ def _with_source(command: CommandT, options: tuple[Callable[[Any], Any], ...]) -
         )
         return command(*args, stream=stream, **values)
 
-    run = with_options(session_options(cast(CommandT, call)), _RUN)
-    return config_option(with_options(security_options(run), options))
+    run = options(*_RUN)(session_options(cast(CommandT, call)))
+    return config_option(options(*source)(security_options(run)))
 
 
 def every_s(ctx: click.Context) -> float | None:

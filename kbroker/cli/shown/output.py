@@ -23,6 +23,7 @@ __all__ = [
     "duration_text",
     "filled",
     "named",
+    "options",
     "output_option",
     "plain",
     "print_rows",
