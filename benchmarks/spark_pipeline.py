@@ -135,17 +135,17 @@ def _read_logs(broker: RunningBroker, topic: str, columns: str | None) -> None:
 
 
 def _archived(source: Source, home: Path) -> Any:
-    from kbroker.pipeline.archiving.archive_run import archive_run
+    from kbroker.pipeline.jobs.archive import archive_job
     from kbroker.pipeline.spark_job.checkpoint import Checkpoint
     from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 
-    run = archive_run(source, str(home / "archive"))
+    continued, work = archive_job(source, str(home / "archive"))
     settings = JobSettings(kind="archive", target=str(home / "archive"))
-    job = StreamJob("archive", run.source, Checkpoint(home / "checkpoint"), settings, run.job.work)
+    job = StreamJob("archive", continued, Checkpoint(home / "checkpoint"), settings, work.work)
     try:
         return job.run(session())
     finally:
-        run.job.close()
+        work.close()
 
 
 def _await_high_watermarks(broker: RunningBroker, topic: str, records: int) -> None:

@@ -23,7 +23,6 @@ from compat_tests.conftest import BrokerProcess
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archiving.archive_run import archive_run
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive, read_manifest
 from kbroker.pipeline.archiving.manifests.archive_state import missing_by_reason
 from kbroker.pipeline.archiving.manifests.file_check import check_file
@@ -33,6 +32,7 @@ from kbroker.pipeline.auditing.archives.archive_history import read_history
 from kbroker.pipeline.auditing.audit_job import Means, run_audit
 from kbroker.pipeline.auditing.audit_report import AuditRequest
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.jobs.archive import archive_job
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult, JobReport, Work
@@ -64,18 +64,18 @@ def run_archive(
     around: Callable[[Work], Work] = lambda work: work,
     **options: Any,
 ) -> JobReport:
-    run = archive_run(source, str(folder / "archive"), **options)
+    continued, work = archive_job(source, str(folder / "archive"), **options)
     settings = JobSettings(
         kind="archive", target=str(folder / "archive"), batch_records=batch_records
     )
     job = StreamJob(
-        "archive", run.source, Checkpoint(folder / checkpoint), settings, around(run.job.work)
+        "archive", continued, Checkpoint(folder / checkpoint), settings, around(work.work)
     )
-    run.source.check()
+    continued.check()
     try:
         return job.run(spark)
     finally:
-        run.job.close()
+        work.close()
 
 
 def row_of(row: Any) -> Row:

@@ -44,24 +44,12 @@ def archive(
     PipelineError if the directory is not an archive and cannot become one, or if source and archive
     do not fit.
     """
-    path, disk = os.path.abspath(to), RealFileSystem()
-    chosen = stream.source()
-    state = read_archive(path, disk) if check_target(path, disk) is not None else None
-    source = chosen.allowing_loss() if allow_loss else chosen
-    witness, identity = _knowledge(source)
-    job = ArchiveJob(
-        lambda job: ArchiveWriter(path, job),
-        witness,
-        identity,
-        ArchiveOptions(allows_loss=allow_loss, schema_texts=dict(json_schemas)),
-        cluster=ClusterAnswers.of(source.cluster) if isinstance(source, KafkaSource) else None,
-        tasks=BatchTasks(source),
-    )
-    continued = ContinuedSource(source, state, allows_loss=allow_loss, identity=identity)
+    path, chosen = os.path.abspath(to), stream.source()
+    source, job = archive_job(chosen, path, allows_loss=allow_loss, schema_texts=json_schemas)
     try:
-        for note in continued.check():
+        for note in source.check():
             events.note(note)
-        run = stream.job(continued, "archive", path, job.work, continued.check_checkpoint)
+        run = stream.job(source, "archive", path, job.work, source.check_checkpoint)
         events.planned(run, over_spark=True)
         commit_to = chosen if stream.commit_offsets else None
         report = run_stream(run, spark, events, commit_to=commit_to)
@@ -70,6 +58,32 @@ def archive(
     finally:
         job.close()
     return replace(report, files=job.files, missing=dict(job.missing), rejected=job.rejected)
+
+
+def archive_job(
+    source: KafkaSource | LogDirectorySource,
+    path: str,
+    *,
+    allows_loss: bool = False,
+    schema_texts: Mapping[str | None, str] = _NO_SCHEMAS,
+) -> tuple[ContinuedSource, ArchiveJob]:
+    """Return the source as it goes on in the archive at `path`, and the work for a StreamJob; close
+    the job afterwards. Raises PipelineError as `archive` does.
+    """
+    disk = RealFileSystem()
+    state = read_archive(path, disk) if check_target(path, disk) is not None else None
+    if allows_loss:
+        source = source.allowing_loss()
+    witness, identity = _knowledge(source)
+    job = ArchiveJob(
+        lambda job: ArchiveWriter(path, job),
+        witness,
+        identity,
+        ArchiveOptions(allows_loss=allows_loss, schema_texts=dict(schema_texts)),
+        cluster=ClusterAnswers.of(source.cluster) if isinstance(source, KafkaSource) else None,
+        tasks=BatchTasks(source),
+    )
+    return ContinuedSource(source, state, allows_loss=allows_loss, identity=identity), job
 
 
 def _knowledge(source: KafkaSource | LogDirectorySource) -> tuple[HoleWitness, SourceIdentity]:
