@@ -1,6 +1,6 @@
 """Writes into the log what clients were refused, and which setting decided.
 
-Law: one line for each API, code and topic (or group) in a minute, see `told_lines`; clients change
+Law: one line for each API, code and topic (or group) in a minute, see `rare_lines`; clients change
 neither its form nor its length, as whatever they send is escaped and cut. An answer without a
 refusal costs a look at its codes; answers to Produce and Fetch, whose handlers know already, cost
 nothing.
@@ -32,7 +32,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import OWN_SOFTWARE, ConnectionInfo, NoResponse, shown_client
 from kbroker.protocol.schema import Message
-from kbroker.told_lines import ToldLines, note_of
+from kbroker.rare_lines import RareLines, note_of
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class RefusedRequests:
         self._clock = clock
         self._config = config
         self._of_topic = of_topic
-        self._lines = ToldLines()
+        self._lines = RareLines()
 
     def tell(
         self, header: RequestHeader, connection: ConnectionInfo, request: Message, answer: Message

@@ -26,7 +26,7 @@ from kbroker.network.request_channel import RequestChannel
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.protocol.frame import FrameSizeError
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.told_lines import ToldLines, note_of
+from kbroker.rare_lines import RareLines, note_of
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Processor:
         self.protocol_errors = Counter()  # connections closed for what they sent
         self.idle_closed = Counter()
         self.slow_closed = Counter()
-        self._told = ToldLines()
+        self._told = RareLines()
         self._emptied: asyncio.Event | None = None
 
     @property

@@ -8,14 +8,14 @@ from kbroker.client.client_error import EndingError
 from kbroker.client.exit_code import ExitCode
 from kbroker.near_names import did_you_mean
 
-__all__ = ["ExitCode", "PipelineError", "WishError", "no_such_topics", "with_hints"]
+__all__ = ["ExitCode", "OptionsError", "PipelineError", "no_such_topics", "with_hints"]
 
 
 class PipelineError(EndingError):
     """The job cannot go on; the message says what happened, with which value, and what to do."""
 
 
-class WishError(PipelineError):
+class OptionsError(PipelineError):
     """The options of a job do not go together, or are not enough; it names them."""
 
     def __init__(self, sentence: str) -> None:

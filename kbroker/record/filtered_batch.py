@@ -91,7 +91,7 @@ class StreamedBatch:
         self._times: list[int] = []  # the first and the largest of those that stay
 
     def spans(self) -> Iterator[list[RecordSpan]]:
-        """The spans as of a batch that is held, but the place of a record is its number."""
+        """Yield the records in pieces; `start` is the number of a record, not its place."""
         for _, some in self._some():
             yield some
 

@@ -23,7 +23,7 @@ from kbroker.client.transactional_producer import Position, TransactionalProduce
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.mirroring.mirror_run import MirrorRun
 from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
-from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.spark_job.session import OWN_SESSION
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -56,7 +56,7 @@ def mirror(
     **wish: Any,
 ) -> int:
     """Run one and return its exit code; the topic is a pattern."""
-    wished = MirrorWish(pattern=topic, **wish)
+    wished = MirrorChoice(pattern=topic, **wish)
     run = MirrorRun(Bootstrap(source), Bootstrap(target), wished, -1, every_s)
     return shown(run, checkpoint, metrics)
 

@@ -41,7 +41,7 @@ from kbroker.pipeline.mirroring import mirror_job, mirror_run
 from kbroker.pipeline.mirroring.group_moves import own_group
 from kbroker.pipeline.mirroring.mirror_job import MirrorJob
 from kbroker.pipeline.mirroring.mirror_task import MirrorTask
-from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.restoring.topics import moved_groups
 from kbroker.pipeline.spark_job.batch import JobProgress
 from kbroker.pipeline.spark_job.job_events import JobEvents
@@ -493,7 +493,7 @@ def test_a_mirror_that_waits_says_for_whom_and_knows_no_lag(
     monkeypatch.setattr(mirror_run, "polled_progress", polled)
     make(source, topic)
     write(source, topic, numbered(0, 5))
-    wish = MirrorWish(pattern=topic)
+    wish = MirrorChoice(pattern=topic)
     run = mirror_run.MirrorRun(Bootstrap(source), Bootstrap(target), wish, -1, 0.0)
 
     assert shown(run, tmp_path / "c") == 0

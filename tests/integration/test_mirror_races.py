@@ -28,7 +28,7 @@ from kbroker.pipeline.mirroring import (
     offsets_topic,
 )
 from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
-from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.mirroring.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
 from kbroker.pipeline.mirroring.source_look import look_at_source
 from kbroker.pipeline.restoring.topics.moved_groups import move_group
@@ -318,7 +318,7 @@ def test_a_mirror_waits_where_the_target_cannot_make_a_topic_for_now(
     make(source, topic)
     assert mirror(source, target, f"{topic}.*", tmp_path / "c") == 0
     monkeypatch.setattr(mirror_run, "wait_until", between_rounds)
-    wish = MirrorWish(pattern=f"{topic}.*")
+    wish = MirrorChoice(pattern=f"{topic}.*")
     run = mirror_run.MirrorRun(Bootstrap(source), Bootstrap(target), wish, 2, 0.0)
 
     assert shown(run, tmp_path / "c") == 0
@@ -346,7 +346,7 @@ def test_a_topic_that_goes_from_the_target_as_a_round_begins_is_made_in_the_next
     write(source, topic, numbered(0, 10))
     monkeypatch.setattr(mirror_run, "wait_until", between_rounds)
     run = mirror_run.MirrorRun(
-        Bootstrap(source), Bootstrap(target), MirrorWish(pattern=topic), -1, 0.0
+        Bootstrap(source), Bootstrap(target), MirrorChoice(pattern=topic), -1, 0.0
     )
 
     assert shown(run, tmp_path / "c") == 0

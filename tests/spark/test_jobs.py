@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests.clients.every_client import create_topic
 from kbroker.pipeline import PipelineError, Stream, archive, audit, lag, mirror, restore, rules
-from kbroker.pipeline.errors import WishError
+from kbroker.pipeline.errors import OptionsError
 from kbroker.testing import Broker
 from tests.docs.pages import blocks, printed, text_of
 
@@ -68,17 +68,17 @@ def test_what_does_not_go_together_is_refused_with_the_sentence_of_the_command(
     tmp_path: Path,
 ) -> None:
     place = str(tmp_path)
-    with pytest.raises(WishError, match="--topics and --pattern exclude each other"):
+    with pytest.raises(OptionsError, match="--topics and --pattern exclude each other"):
         archive(Stream(checkpoint=place, data=[place], topics=["a"], pattern="b"), to=place)
-    with pytest.raises(WishError, match="give one source"):
+    with pytest.raises(OptionsError, match="give one source"):
         archive(Stream(checkpoint=place, topics=["a"]), to=place)
-    with pytest.raises(WishError, match="the cluster to read from and write to"):
+    with pytest.raises(OptionsError, match="the cluster to read from and write to"):
         rules("none.toml", Stream(checkpoint=place))
-    with pytest.raises(WishError, match="give --data DIR, --archive DIR or --bootstrap"):
+    with pytest.raises(OptionsError, match="give --data DIR, --archive DIR or --bootstrap"):
         audit()
-    with pytest.raises(WishError, match="to write into topics, or --data DIR"):
+    with pytest.raises(OptionsError, match="to write into topics, or --data DIR"):
         restore(archive=place, checkpoint=place, bootstrap="h:1", data=place)
-    with pytest.raises(WishError, match="say which topics"):
+    with pytest.raises(OptionsError, match="say which topics"):
         mirror(source="h:1", bootstrap="h:2", checkpoint=place)
     with pytest.raises(PipelineError, match=r"cannot connect to 127\.0\.0\.1:1"):
         lag("127.0.0.1:1")

@@ -11,7 +11,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.mirroring.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirroring.mirror_job import MirrorJob
 from kbroker.pipeline.mirroring.mirror_task import mirror_partition
-from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.spark_job.spread import OverSpark
 from kbroker.record.default_record import Record
 from kbroker.testing import Broker
@@ -27,7 +27,7 @@ def test_a_round_over_spark_copies_every_record_once(
     for number in range(PARTITIONS):
         records = [Record(0, BASE_MS + at, b"%d" % at, b"value", ()) for at in range(50)]
         write(bootstrap, topic, records, number)
-    wish = MirrorWish(topics=(topic,))
+    wish = MirrorChoice(topics=(topic,))
 
     with (
         Broker() as target,

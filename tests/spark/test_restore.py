@@ -14,11 +14,11 @@ from compat_tests.clients.every_client import create_topic
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
 from kbroker.pipeline.archiving.ordered.ordered_reading import ordered_rows
-from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restoring.logs.log_restore import LogEncoding, LogRestore
 from kbroker.pipeline.restoring.logs.log_task import restore_log
 from kbroker.pipeline.restoring.logs.restore_note import RestoreNote, noted_topics
 from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory
-from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish, plan_restore
+from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreChoice, plan_restore
 from kbroker.pipeline.restoring.restore_tasks import run_tasks
 from kbroker.pipeline.restoring.task_board import TaskBoard
 from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
@@ -40,7 +40,7 @@ def test_all_of_a_directory_comes_back(
     archive_directory(str(golden_logs.unpack("3.9.2-unclean", tmp_path / "data")), path)
     state = read_archive(path)
     names = {name: f"{topic}-{name}" for name in state.topics()}
-    wish = RestoreWish(renamed=names)
+    wish = RestoreChoice(renamed=names)
     plans = plan_restore(state, wish)
     kept = RestoreCheckpoint(tmp_path / "checkpoint")
     targets = TopicTargets(bootstrap=bootstrap)
@@ -105,7 +105,7 @@ def written_rows(bootstrap: str, plan: PartitionPlan) -> dict[int, Row]:
 def test_several_workers_write_one_data_directory(spark: Any, tmp_path: Path) -> None:
     path, data = str(tmp_path / "archive"), tmp_path / "data"
     archive_directory(str(golden_logs.unpack("3.9.2-unclean", tmp_path / "golden")), path)
-    state, wish = read_archive(path), RestoreWish()
+    state, wish = read_archive(path), RestoreChoice()
     plans = plan_restore(state, wish)
     directory = RestoredDirectory(str(data))
     note = RestoreNote(job_id=JOB, command="kbroker go on", topics=noted_topics(state, plans, {}))
@@ -113,7 +113,7 @@ def test_several_workers_write_one_data_directory(spark: Any, tmp_path: Path) ->
     board = TaskBoard(tmp_path / "board")
     board.clear()
     restore = LogRestore(
-        archive=path, directory=directory, note=note, plans=plans, wish=wish, how=LogWish()
+        archive=path, directory=directory, note=note, plans=plans, choice=wish, how=LogEncoding()
     )
 
     results = run_tasks(OverSpark(spark), restore_log, restore.tasks(str(board.directory), 2))

@@ -62,7 +62,7 @@ def other_bootstrap(address: str | None, file: str | None, option: str) -> Boots
     return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved), option)
 
 
-def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
+def bootstrap_of_call(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
     """Return the cluster that this call names, if any. If there is another source, an address or a
     file from the environment does not count: it was set for all commands, not for this one.
     """

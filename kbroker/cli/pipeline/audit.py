@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.bootstrap_reading import bootstrap_of_call
 from kbroker.cli.arguments.connection import ExitCode
 from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.arguments.log_paths import named
@@ -87,7 +87,7 @@ def audit(ctx: click.Context, /, spark: SessionSettings, **given: Any) -> None:
     try:
         result = check(
             data=[named(path) for path in given["data"]],
-            bootstrap=wished_bootstrap(ctx, has_other_source=has_other_source),
+            bootstrap=bootstrap_of_call(ctx, has_other_source=has_other_source),
             spark=spark,
             events=display,
             **{name: given[name] for name in ("archive", "topics", "deep", "window")},

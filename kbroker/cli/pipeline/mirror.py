@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.arguments.bootstrap_reading import other_bootstrap, wished_bootstrap
+from kbroker.cli.arguments.bootstrap_reading import bootstrap_of_call, other_bootstrap
 from kbroker.cli.arguments.directory_argument import DirectoryArgument
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.job_display import (
@@ -81,7 +81,7 @@ def mirror(ctx: click.Context, /, spark: SessionSettings, **given: Any) -> int:
     source = other_bootstrap(given["source"], given["from_command_config"], "--from")
     if not source:
         raise click.UsageError("give --from HOST:PORT: the cluster to copy from")
-    target = wished_bootstrap(ctx, has_other_source=False)
+    target = bootstrap_of_call(ctx, has_other_source=False)
     if not target:
         raise click.UsageError("give --bootstrap HOST:PORT: the cluster to copy to")
     display = mirror_display(given["metrics"])

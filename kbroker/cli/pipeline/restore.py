@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.bootstrap_reading import bootstrap_of_call
 from kbroker.cli.arguments.directory_argument import DirectoryArgument
 from kbroker.cli.pipeline.job_display import JobDisplay, print_partitions, report_text
 from kbroker.cli.pipeline.parameters import (
@@ -109,7 +109,7 @@ def restore(ctx: click.Context, /, spark: SessionSettings, **given: Any) -> int:
     from kbroker.pipeline.jobs.restore import restore as run_restore  # Arrow: 0.3 s
 
     output, data = given["output"], given["data"]
-    bootstrap = wished_bootstrap(ctx, has_other_source=data is not None)
+    bootstrap = bootstrap_of_call(ctx, has_other_source=data is not None)
     if data is not None and not bootstrap:
         _check_options(ctx)
 

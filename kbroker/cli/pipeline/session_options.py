@@ -16,7 +16,7 @@ from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import pair
 from kbroker.cli.shown.output import options, output_option, say
 from kbroker.errors import Trouble
-from kbroker.pipeline.errors import PipelineError, WishError
+from kbroker.pipeline.errors import OptionsError, PipelineError
 from kbroker.pipeline.spark_job.session import SessionSettings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -59,7 +59,7 @@ def pipeline_errors(verbose: bool = False) -> Iterator[None]:
             raise
         sentence = f"{package} is not installed: pip install 'kbroker[spark]'"
         raise CommandError(sentence, trouble=Trouble.SPARK) from error
-    except WishError as error:
+    except OptionsError as error:
         raise click.UsageError(error.sentence) from error
     except PipelineError as error:
         if verbose:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.bootstrap_reading import bootstrap_of_call
 from kbroker.cli.arguments.connection import security_options
 from kbroker.cli.arguments.directory_argument import DirectoryArgument, PlaceArgument
 from kbroker.cli.arguments.time_argument import duration
@@ -51,7 +51,7 @@ def _with_source(command: CommandT, source: tuple[Callable[[Any], Any], ...]) ->
         del values["bootstrap"], values["once"], values["every"]
         given = {name: values.pop(name, None) for name in _FIELDS}
         stream = Stream(
-            bootstrap=wished_bootstrap(ctx, has_other_source=bool(given.get("data"))),
+            bootstrap=bootstrap_of_call(ctx, has_other_source=bool(given.get("data"))),
             every_s=every_s(ctx),
             **{name: value for name, value in given.items() if value is not None},
         )

@@ -24,10 +24,10 @@ from kbroker.zk.zk_paths import PartitionStateWrite
 
 
 def replicas_that_returned(context: ControllerContext) -> Iterator[Replica]:
-    """Replicas in an ISR that knows an earlier life of their broker.
+    """Yield the replicas whose broker has registered again since their ISR was written.
 
-    If nobody else in sync is alive they are left out, because one of them has to lead, unless it is
-    in doubt which.
+    Those of a partition in which nobody else in sync is alive are left out: one of them has to
+    lead. They are not left out while it is in doubt which one.
     """
     live = context.live_brokers
     for partition, state in context.leadership.items():

@@ -44,8 +44,8 @@ class LogProducers:
             self._write(self.state, self.state.map_end_offset)
 
     def begin_segment(self, base_offset: int) -> None:
-        """Write the state before a segment down: many producers in steps that go on later.
-        StorageError.
+        """Take the snapshot that belongs to a new segment; with many producers, in steps that go on
+        after this returns. Raises StorageError.
         """
         state = self.state
         state.advance_to(base_offset)

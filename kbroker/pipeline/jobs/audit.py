@@ -12,7 +12,7 @@ from kbroker.pipeline.auditing.audit_job import Means, run_plan
 from kbroker.pipeline.auditing.audit_plan import plan_audit
 from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest
 from kbroker.pipeline.auditing.window_counts import WINDOWS
-from kbroker.pipeline.errors import WishError
+from kbroker.pipeline.errors import OptionsError
 from kbroker.pipeline.sources.connector_security import connector_security
 from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.spark_job.job_events import NOBODY, JobEvents
@@ -39,7 +39,7 @@ def audit(
     """
     directories = _different(data)
     if not (directories or archive or bootstrap):
-        raise WishError("give --data DIR, --archive DIR or --bootstrap HOST:PORT")
+        raise OptionsError("give --data DIR, --archive DIR or --bootstrap HOST:PORT")
     request = AuditRequest(
         directories=directories,
         archive=archive.rstrip("/") if archive else None,

@@ -9,7 +9,7 @@ from kbroker.client.bootstrap import as_bootstrap
 from kbroker.pipeline.cluster_errors import job_errors
 from kbroker.pipeline.jobs.stream import check_choice
 from kbroker.pipeline.mirroring.mirror_run import MirrorRun
-from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.spark_job.batch import JobReport
 from kbroker.pipeline.spark_job.job_events import NOBODY, JobEvents
 from kbroker.pipeline.spark_job.session import OWN_SESSION
@@ -43,7 +43,7 @@ def mirror(
     Runs over Spark if `spark` is a SparkSession, or SessionSettings with `is_chosen`.
     """
     check_choice(topics, pattern)
-    wish = MirrorWish(
+    choice = MirrorChoice(
         topics=tuple(topics),
         pattern=pattern or "",
         settings=dict(settings),
@@ -53,4 +53,4 @@ def mirror(
     )
     with job_errors(f"{source} or {bootstrap}"):
         ends = (as_bootstrap(source), as_bootstrap(bootstrap))
-        return MirrorRun(*ends, wish, replication_factor, every_s).run(checkpoint, spark, events)
+        return MirrorRun(*ends, choice, replication_factor, every_s).run(checkpoint, spark, events)

@@ -10,10 +10,10 @@ from kbroker.client.bootstrap import as_bootstrap
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
 from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.cluster_errors import job_errors
-from kbroker.pipeline.errors import WishError
+from kbroker.pipeline.errors import OptionsError
 from kbroker.pipeline.restoring.logs.directory_run import DirectoryRun
-from kbroker.pipeline.restoring.logs.log_restore import LogWish
-from kbroker.pipeline.restoring.restore_plan import RestorePlan, RestoreWish, plan_restore
+from kbroker.pipeline.restoring.logs.log_restore import LogEncoding
+from kbroker.pipeline.restoring.restore_plan import RestoreChoice, RestorePlan, plan_restore
 from kbroker.pipeline.restoring.topics.topic_restore import TopicTargets
 from kbroker.pipeline.restoring.topics.topics_run import TopicsRun
 from kbroker.pipeline.spark_job.batch import JobReport
@@ -55,13 +55,13 @@ def restore(
     """
     _check_target(bootstrap, data)
     if start_ms is not None and end_ms is not None and end_ms <= start_ms:
-        raise WishError("--to is not after --from: no record would be wanted")
+        raise OptionsError("--to is not after --from: no record would be wanted")
     wanted = ArchiveSelection(
         topics=tuple(topics), partitions=tuple(partitions), start_ms=start_ms, end_ms=end_ms
     )
-    wish = RestoreWish(wanted=wanted, keys=frozenset(keys), renamed=rename)
+    choice = RestoreChoice(wanted=wanted, keys=frozenset(keys), renamed=rename)
     state = read_archive(os.path.abspath(archive))
-    plan = RestorePlan(state=state, wish=wish, partitions=tuple(plan_restore(state, wish)))
+    plan = RestorePlan(state=state, choice=choice, partitions=tuple(plan_restore(state, choice)))
     events.planned(plan, over_spark=uses_spark(spark, plan.size_bytes))
     codec, bytes_per_s = CODEC_IDS[compression], float(max_rate or 0)
     if data is not None:
@@ -70,7 +70,7 @@ def restore(
             data=data,
             checkpoint=checkpoint,
             settings=settings,
-            how=LogWish(compression=codec, bytes_per_s=bytes_per_s),
+            how=LogEncoding(compression=codec, bytes_per_s=bytes_per_s),
         ).run(spark, events)
     targets = TopicTargets(
         bootstrap=as_bootstrap(bootstrap or ""),
@@ -87,12 +87,12 @@ def restore(
 
 def _check_target(bootstrap: str | None, data: str | None) -> None:
     if bootstrap and data is not None:
-        raise WishError(
+        raise OptionsError(
             "give --bootstrap HOST:PORT to write into topics, or --data DIR to make a data "
             "directory, not both"
         )
     if not bootstrap and data is None:
-        raise WishError(
+        raise OptionsError(
             "give --bootstrap HOST:PORT: the cluster to write to; or --data DIR: the data "
             "directory to make"
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.topic_changes import made_topics
 from kbroker.pipeline.cluster_errors import job_errors
-from kbroker.pipeline.errors import PipelineError, WishError
+from kbroker.pipeline.errors import OptionsError, PipelineError
 from kbroker.pipeline.jobs.stream import Stream, run_stream
 from kbroker.pipeline.rule_jobs.lookup_tables import LookupTables
 from kbroker.pipeline.rule_jobs.partitions_look import look_at
@@ -48,17 +48,17 @@ def rules(
     PipelineError.
     """
     if not stream.bootstrap:
-        raise WishError("give --bootstrap HOST:PORT: the cluster to read from and write to")
+        raise OptionsError("give --bootstrap HOST:PORT: the cluster to read from and write to")
     try:
         spec = read_rules(Path(rules_file))
     except PipelineError as error:
-        raise WishError(error.sentence) from error
+        raise OptionsError(error.sentence) from error
     topics = tuple(topic for each in spec.inputs.values() for topic in each.topics)
     stream = replace(stream, topics=topics, name=stream.name or spec.name)
     source = stream.source()
     assert isinstance(source, KafkaSource)
     if close_windows and stream.every_s is not None:
-        raise WishError("--close-windows is for --once: windows of a stream end by time")
+        raise OptionsError("--close-windows is for --once: windows of a stream end by time")
     events.planned(RulesPlan(stream.name, spec, source), over_spark=True)
 
     tables = LookupTables(spec.tables.values(), source.of_topic)

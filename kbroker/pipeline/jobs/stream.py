@@ -11,7 +11,7 @@ from typing import Any, Final
 from kbroker.client.bootstrap import settings_of
 from kbroker.client.client_error import ClientError
 from kbroker.pipeline.consumer_lag.commit_progress import commit_progress
-from kbroker.pipeline.errors import PipelineError, WishError
+from kbroker.pipeline.errors import OptionsError, PipelineError
 from kbroker.pipeline.sources.connector_security import connector_security
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -57,20 +57,20 @@ class Stream:
     commit_offsets: bool = False  # of finished batches, as group spark-NAME
 
     def source(self) -> KafkaSource | LogDirectorySource:
-        """Raises WishError if it does not name one source and its topics, or names options that it
-        cannot have; PipelineError if a directory cannot be read.
+        """Raises OptionsError unless it names one source, its topics and options that it can have;
+        PipelineError if a directory cannot be read.
         """
         check_choice(self.topics, self.pattern)
         if bool(self.data) == bool(self.bootstrap):
-            raise WishError(
+            raise OptionsError(
                 "give one source: --bootstrap HOST:PORT, or --data DIR (more than once for several)"
             )
         if self.bootstrap:
             return self._cluster(self.bootstrap)
         if self.kafka_options:
-            raise WishError("--kafka-option is for --bootstrap, not for --data")
+            raise OptionsError("--kafka-option is for --bootstrap, not for --data")
         if self.commit_offsets:
-            raise WishError("--commit-offsets is for --bootstrap, not for --data")
+            raise OptionsError("--commit-offsets is for --bootstrap, not for --data")
         return LogDirectorySource(
             directories=self.data,
             topics=self.topics,
@@ -82,7 +82,9 @@ class Stream:
         for name in self.kafka_options:
             option = _SAID_ELSEWHERE.get(name.lower())
             if option is not None:
-                raise WishError(f"--kafka-option {name}: the job sets that itself, give {option}")
+                raise OptionsError(
+                    f"--kafka-option {name}: the job sets that itself, give {option}"
+                )
         try:
             source = KafkaSource(
                 bootstrap=str(bootstrap),
@@ -97,7 +99,7 @@ class Stream:
 
                 tls_context(tls)
         except (ClientError, PipelineError) as error:
-            raise WishError(error.sentence) from error
+            raise OptionsError(error.sentence) from error
         return source
 
     def job(
@@ -120,15 +122,15 @@ class Stream:
 
 
 def check_choice(topics: Sequence[str], pattern: str | None) -> None:
-    """Raises WishError unless topics are chosen in one way."""
+    """Raises OptionsError unless topics are chosen in one way."""
     if topics and pattern:
-        raise WishError("--topics and --pattern exclude each other")
+        raise OptionsError("--topics and --pattern exclude each other")
     if not topics and not pattern:
-        raise WishError("say which topics: --topics A,B or --pattern REGEX")
+        raise OptionsError("say which topics: --topics A,B or --pattern REGEX")
     try:
         re.compile(pattern or "")
     except re.error as error:
-        raise WishError(f"--pattern '{pattern}' is not a regular expression: {error}") from error
+        raise OptionsError(f"--pattern '{pattern}' is not a regular expression: {error}") from error
 
 
 def run_stream(

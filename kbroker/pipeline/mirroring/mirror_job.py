@@ -22,7 +22,7 @@ from kbroker.pipeline.mirroring.group_moves import GroupMoves, own_group
 from kbroker.pipeline.mirroring.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirroring.mirror_lag import MirrorLag, lag_of
 from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask
-from kbroker.pipeline.mirroring.mirrored_topics import MirroredTopics, MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice, MirroredTopics
 from kbroker.pipeline.mirroring.offsets_topic import (
     OFFSETS_TOPIC,
     MirroredOffsets,
@@ -49,7 +49,7 @@ class MirrorJob:
         self,
         readers: ClusterLinks,
         writers: ClusterLinks,
-        wish: MirrorWish,
+        choice: MirrorChoice,
         checkpoint: MirrorCheckpoint,
     ) -> None:
         """Refuse a source that is the target."""
@@ -66,12 +66,12 @@ class MirrorJob:
         self.board = TaskBoard(checkpoint.board)
         self.places: dict[TopicPartition, int] = {}  # by partition of the source: copied up to here
         self._readers, self._writers = readers, writers
-        self._wish = wish
+        self._wish = choice
         self._group = own_group(self.source_id)
         self._offsets = MirroredOffsets(self.source_id)
         self._offsets_back = MirroredOffsets(self.target_id)
         self._groups = GroupMoves(self._offsets, self._offsets_back)
-        self.topics = MirroredTopics(readers, writers, wish, checkpoint, self._group)
+        self.topics = MirroredTopics(readers, writers, choice, checkpoint, self._group)
         self._look: SourceLook | None = None
 
     # A round: `topics.changes`, `topics.changed`, and then these.

@@ -24,7 +24,7 @@ from kbroker.pipeline.mirroring.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirroring.mirror_job import MirrorJob
 from kbroker.pipeline.mirroring.mirror_lag import MirrorLag
 from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
-from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.mirroring.topic_plan import TopicChange
 from kbroker.pipeline.spark_job.batch import BatchReport, Ending, JobProgress, JobReport
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
@@ -51,12 +51,12 @@ class MirrorRun(StoppableJob):
         self,
         source: Bootstrap,
         target: Bootstrap,
-        wish: MirrorWish,
+        choice: MirrorChoice,
         replication_factor: int,
         every_s: float | None,
     ) -> None:
         """Take `every_s` as the time between rounds; None: one round."""
-        self._source, self._target, self._wish = source, target, wish
+        self._source, self._target, self._wish = source, target, choice
         self._replication_factor, self._every_s = replication_factor, every_s
         self._is_stopped = threading.Event()
         self._events = NOBODY

@@ -32,7 +32,7 @@ from kbroker.record.compression import NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorWish:
+class MirrorChoice:
     """The topics to copy, and how. Without names the pattern chooses from all topics."""
 
     topics: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class MirrorWish:
     compression: int = NONE
 
     def text(self) -> str:
-        """Describe the wish for the identity of a checkpoint."""
+        """Describe the choice for the identity of a checkpoint."""
         return f"topics {','.join(sorted(self.topics))}" if self.topics else f"like {self.pattern}"
 
     def chooses(self, view: TopicView) -> bool:
@@ -62,13 +62,13 @@ class MirroredTopics:
         self,
         readers: ClusterLinks,
         writers: ClusterLinks,
-        wish: MirrorWish,
+        choice: MirrorChoice,
         checkpoint: MirrorCheckpoint,
         group: str,
     ) -> None:
         self.views: dict[str, TopicView] = {}
         self._readers, self._writers = readers, writers
-        self._wish, self._checkpoint, self._group = wish, checkpoint, group
+        self._wish, self._checkpoint, self._group = choice, checkpoint, group
         self._forms: list[TopicForm] = []
 
     def changes(self) -> list[TopicChange]:

@@ -1,6 +1,6 @@
 """Plans a restore: which partitions of an archive go where, and which of their rows. Pure.
 
-A plan follows from the user's wish and from the archive as it is then: a run that goes on later
+A plan follows from the user's choice and from the archive as it is then: a run that goes on later
 makes its own, and takes from the target how far the last one came.
 """
 
@@ -18,8 +18,8 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreWish:
-    """The user's wish; everything by default. `keys`: only records with one of these."""
+class RestoreChoice:
+    """The user's choice; everything by default. `keys`: only records with one of these."""
 
     wanted: ArchiveSelection = field(default_factory=ArchiveSelection)
     keys: frozenset[bytes] = frozenset()
@@ -28,7 +28,7 @@ class RestoreWish:
     )  # topic of the archive -> of the target
 
     def text(self) -> str:
-        """Return the same text for the same wish: a checkpoint belongs to one."""
+        """Return the same text for the same choice: a checkpoint belongs to one."""
         keys = ",".join(sorted(key.hex() for key in self.keys))
         renamed = ",".join(f"{old}={new}" for old, new in sorted(self.renamed.items()))
         chosen = {
@@ -63,10 +63,10 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
-    """Partitions of an archive with their targets, for a wish."""
+    """Partitions of an archive with their targets, for a choice."""
 
     state: ArchiveState
-    wish: RestoreWish
+    choice: RestoreChoice
     partitions: tuple[PartitionPlan, ...]
 
     @property
@@ -79,23 +79,23 @@ class RestorePlan:
         return sum(plan.size_bytes for plan in self.partitions)
 
 
-def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
+def plan_restore(state: ArchiveState, choice: RestoreChoice) -> list[PartitionPlan]:
     """Return a plan for each wanted partition, also for one without rows: the target has it, too.
 
     Raises PipelineError for an archive without topics, for a topic or partition that it does not
     have, for a target that is a topic of the brokers' own, and for two topics with one name.
     """
-    check_topics(state, (*wish.wanted.topics, *wish.renamed))
+    check_topics(state, (*choice.wanted.topics, *choice.renamed))
     if not state.partitions():
         raise PipelineError(
             f"the archive {state.path} has no topics yet: nothing to restore (`kbroker pipeline "
             "archive list` shows what it has)",
             trouble=Trouble.ARCHIVE,
         )
-    sources = _sources(state, wish.wanted)
+    sources = _sources(state, choice.wanted)
     by_target: dict[str, str] = {}
     for topic in sorted({partition.topic for partition in sources}):
-        target = wish.renamed.get(topic, topic)
+        target = choice.renamed.get(topic, topic)
         if target in INTERNAL_TOPICS:
             raise PipelineError(
                 f"{target} is a topic of the brokers' own, and its records are of another cluster: "
@@ -113,8 +113,8 @@ def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
     return [
         PartitionPlan(
             source=source,
-            target=source._replace(topic=wish.renamed.get(source.topic, source.topic)),
-            files=tuple(entry for entry in state.entries(source) if wish.wanted.wants(entry)),
+            target=source._replace(topic=choice.renamed.get(source.topic, source.topic)),
+            files=tuple(entry for entry in state.entries(source) if choice.wanted.wants(entry)),
         )
         for source in sources
     ]

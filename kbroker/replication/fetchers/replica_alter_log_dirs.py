@@ -20,10 +20,10 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.disk.format import future_directory_name
 from kbroker.log.manager.future_logs import FutureLogs
 from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.rare_lines import RareLines, note_of
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuota
-from kbroker.told_lines import ToldLines, note_of
 
 if TYPE_CHECKING:
     from kbroker.replication.fetchers.replica_mover import ReplicaMover
@@ -49,7 +49,7 @@ class ReplicaAlterLogDirsManager:
         self._count = count
         self._quota = quota
         self._movers: dict[int, ReplicaMover] = {}
-        self._lines = ToldLines()
+        self._lines = RareLines()
         self._is_open = True
 
     @property

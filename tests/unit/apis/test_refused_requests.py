@@ -34,7 +34,7 @@ from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import OWN_SOFTWARE, NoResponse
 from kbroker.protocol.schema import Message
-from kbroker.told_lines import TOLD_EACH_MS
+from kbroker.rare_lines import AGAIN_AFTER_MS
 from tests.fakes.clusters.replication_cluster import batch
 from tests.fakes.requests.api_context import ApiCaller
 from tests.fakes.requests.denying_authorizer import DenyingAuthorizer, answer_to
@@ -117,7 +117,7 @@ def test_the_partitions_of_a_topic_are_one_line_and_the_next_one_counts_them(log
 
     assert len(log.tell(ProduceRequest(), answer)) == 1
     assert log.tell(ProduceRequest(), answer) == []
-    log.time.advance(int(TOLD_EACH_MS))
+    log.time.advance(int(AGAIN_AFTER_MS))
     (line,) = log.tell(ProduceRequest(), answer)
     assert line.endswith("; similar lines left out: 5")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restoring.logs.log_restore import LogEncoding, LogRestore
 from kbroker.pipeline.restoring.logs.log_task import LogTask, restore_log
 from kbroker.pipeline.restoring.logs.restore_note import (
     BROKER_ID,
@@ -47,7 +47,7 @@ class DirectoryRun:
     data: str
     checkpoint: str
     settings: Mapping[str, str]
-    how: LogWish
+    how: LogEncoding
 
     def run(self, spark: Any, events: JobEvents) -> JobReport:
         """Write what is not there yet; the report has no partitions if all was. Raises
@@ -85,7 +85,7 @@ class DirectoryRun:
                     directory=directory,
                     note=note,
                     plans=partitions,
-                    wish=self.plan.wish,
+                    choice=self.plan.choice,
                     how=self.how,
                 )
                 return self._write(restore, tasks, spark, events)
@@ -116,11 +116,11 @@ class DirectoryRun:
 
     def _identity(self, directory: RestoredDirectory) -> JobIdentity:
         settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
-        wish = [self.plan.wish.text(), f"settings={settings}" if settings else ""]
+        choice = [self.plan.choice.text(), f"settings={settings}" if settings else ""]
         return JobIdentity(
             kind="restore",
             name="restore",
-            source=" ".join(["archive", self.plan.state.archive_id, *filter(None, wish)]),
+            source=" ".join(["archive", self.plan.state.archive_id, *filter(None, choice)]),
             target=f"data directory {directory.path}",
         )
 
@@ -128,7 +128,7 @@ class DirectoryRun:
         """Return the line that goes on with it, wherever it is typed."""
         places = {"--archive": self.plan.state.path, "--data": data, "--checkpoint": checkpoint}
         words = [word for option, path in places.items() for word in (option, path)]
-        others = " with its other options" if self.plan.wish.text() or self.settings else ""
+        others = " with its other options" if self.plan.choice.text() or self.settings else ""
         return shlex.join(["kbroker", "pipeline", "restore", *words]) + others
 
     def _check_names(self) -> None:

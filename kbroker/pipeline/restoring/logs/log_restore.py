@@ -16,14 +16,14 @@ from kbroker.pipeline.restoring.logs.restore_note import (
     cluster_id_of,
 )
 from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory
-from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreChoice
 from kbroker.pipeline.restoring.short_retention import doomed_topics
 from kbroker.pipeline.restoring.wanted_rows import WantedRows
 from kbroker.record.compression import NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogWish:
+class LogEncoding:
     """How logs are written."""
 
     compression: int = NONE
@@ -38,8 +38,8 @@ class LogRestore:
     directory: RestoredDirectory
     note: RestoreNote
     plans: Sequence[PartitionPlan]
-    wish: RestoreWish
-    how: LogWish
+    choice: RestoreChoice
+    how: LogEncoding
 
     def tasks(self, board: str, at_once: int) -> list[LogTask]:
         """Return a task for each noted log, the largest first; `at_once` of them share the rate."""
@@ -50,8 +50,8 @@ class LogRestore:
                 rows=WantedRows(
                     self.archive,
                     by_source[log.source],
-                    replace(self.wish.wanted, end_offset=log.end_offset),
-                    self.wish.keys,
+                    replace(self.choice.wanted, end_offset=log.end_offset),
+                    self.choice.keys,
                 ),
                 directory=self.directory.staging(target),
                 cluster_id=cluster_id_of(self.note.job_id),

@@ -91,16 +91,16 @@ def cluster_id_of(job_id: str) -> str:
 
 
 def noted_topics(
-    state: ArchiveState, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
+    state: ArchiveState, plans: Sequence[PartitionPlan], given: Mapping[str, str]
 ) -> tuple[NotedTopic, ...]:
-    """Return the topics of a plan; settings that were `wished` override those in the archive.
+    """Return the topics of a plan; settings that were `given` override those in the archive.
 
     Raises PipelineError for a topic that cannot be made.
     """
     by_target: dict[str, list[PartitionPlan]] = {}
     for plan in plans:
         by_target.setdefault(plan.target.topic, []).append(plan)
-    return tuple(_topic(state, name, found, wished) for name, found in sorted(by_target.items()))
+    return tuple(_topic(state, name, found, given) for name, found in sorted(by_target.items()))
 
 
 def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
@@ -130,12 +130,12 @@ def expired_since(state: ArchiveState, note: RestoreNote) -> Iterator[str]:
 
 
 def _topic(
-    state: ArchiveState, name: str, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
+    state: ArchiveState, name: str, plans: Sequence[PartitionPlan], given: Mapping[str, str]
 ) -> NotedTopic:
     source = plans[0].source.topic
     archived = state.topic_settings.get(source)
     known = KEEP_ALL if archived is None else usable_overrides(archived)
-    settings = {**known, **wished}
+    settings = {**known, **given}
     try:
         validate_overrides(settings)
     except KafkaError as error:

@@ -23,7 +23,7 @@ from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish, partition_count
+from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreChoice, partition_count
 from kbroker.pipeline.restoring.short_retention import doomed_topics
 from kbroker.pipeline.restoring.task_board import TaskBoard
 from kbroker.pipeline.restoring.topics.others_records import has_records
@@ -66,14 +66,14 @@ class TopicRestore:
         self,
         state: ArchiveState,
         plans: Sequence[PartitionPlan],
-        wish: RestoreWish,
+        choice: RestoreChoice,
         targets: TopicTargets,
         checkpoint: RestoreCheckpoint,
     ) -> None:
         self.board = TaskBoard(checkpoint.board)
         self._state = state
         self._plans = plans
-        self._wish = wish
+        self._wish = choice
         self._targets = targets
         self._checkpoint = checkpoint
 

@@ -38,11 +38,11 @@ class TopicsRun:
         """Write what is missing. Raises PipelineError, ClientError, KafkaError and OSError."""
         path = os.path.abspath(self.checkpoint)
         held, kept = Checkpoint(path), RestoreCheckpoint(path)
-        state, plans, wish = self.plan.state, self.plan.partitions, self.plan.wish
+        state, plans, choice = self.plan.state, self.plan.partitions, self.plan.choice
         with closing(ClusterLinks(self.targets.bootstrap)) as links, held.held():
             identity = self._identity(links)
             held.read(identity)
-            restore = TopicRestore(state, plans, wish, self.targets, kept)
+            restore = TopicRestore(state, plans, choice, self.targets, kept)
             self._make_missing(links, restore, events)  # a refused run claims nothing
             job_id = held.claim(identity, PlacesElsewhere()).job_id
             restore.claim_topics(links)
@@ -83,7 +83,7 @@ class TopicsRun:
         return JobIdentity(
             kind="restore",
             name="restore",
-            source=f"archive {self.plan.state.archive_id} {self.plan.wish.text()}".strip(),
+            source=f"archive {self.plan.state.archive_id} {self.plan.choice.text()}".strip(),
             target=f"cluster {links.describe([]).cluster_id}",
         )
 

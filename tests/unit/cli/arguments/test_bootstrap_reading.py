@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli.arguments.bootstrap_reading import other_bootstrap, wished_bootstrap
+from kbroker.cli.arguments.bootstrap_reading import bootstrap_of_call, other_bootstrap
 from kbroker.cli.arguments.connection import bootstrap_option, security_options
 from kbroker.client.bootstrap import settings_of
 from kbroker.client.client_error import ClientError
@@ -40,7 +40,7 @@ def command(bootstrap: str, before: str | None, after: str | None) -> None:
 @click.pass_context
 def other(ctx: click.Context, data: str | None, bootstrap: str | None) -> None:
     """Prints the cluster that is wished."""
-    click.echo(repr(wished_bootstrap(ctx, has_other_source=bool(data))))
+    click.echo(repr(bootstrap_of_call(ctx, has_other_source=bool(data))))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.restoring.restore_plan import RestoreWish, plan_restore
+from kbroker.pipeline.restoring.restore_plan import RestoreChoice, plan_restore
 
 STATE = ArchiveState(
     path="/archive",
@@ -23,25 +23,25 @@ STATE = ArchiveState(
 )
 
 
-def wished(**wanted: object) -> RestoreWish:
-    return RestoreWish(wanted=ArchiveSelection(**wanted))  # type: ignore[arg-type]
+def wished(**wanted: object) -> RestoreChoice:
+    return RestoreChoice(wanted=ArchiveSelection(**wanted))  # type: ignore[arg-type]
 
 
 def test_two_wishes_have_one_text_only_where_they_are_the_same() -> None:
     wishes = [
-        RestoreWish(),
+        RestoreChoice(),
         wished(start_ms=0),
         wished(end_ms=0),
         wished(partitions=(0,)),
-        RestoreWish(keys=frozenset({b""})),
-        RestoreWish(keys=frozenset({b"", b"a"})),
-        RestoreWish(keys=frozenset({b"a"})),
-        RestoreWish(renamed={"t": "u"}),
+        RestoreChoice(keys=frozenset({b""})),
+        RestoreChoice(keys=frozenset({b"", b"a"})),
+        RestoreChoice(keys=frozenset({b"a"})),
+        RestoreChoice(renamed={"t": "u"}),
     ]
 
     for one, other in combinations(wishes, 2):
         assert one.text() != other.text(), (one, other)
-    assert RestoreWish().text() == ""
+    assert RestoreChoice().text() == ""
 
 
 def test_a_partition_that_is_nowhere_in_the_archive_is_refused() -> None:
@@ -57,4 +57,4 @@ def test_an_archive_without_topics_is_nothing_to_restore() -> None:
     empty = ArchiveState(path="/archive", archive_id="id")
 
     with pytest.raises(PipelineError, match="the archive /archive has no topics yet: "):
-        plan_restore(empty, RestoreWish())
+        plan_restore(empty, RestoreChoice())

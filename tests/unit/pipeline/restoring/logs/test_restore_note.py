@@ -15,7 +15,7 @@ from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archiving.manifests.manifest import EXPIRED, EpochNote, FileEntry, HoleEntry
 from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restoring.logs.log_restore import LogEncoding, LogRestore
 from kbroker.pipeline.restoring.logs.restore_note import (
     NotedLog,
     NotedTopic,
@@ -26,7 +26,7 @@ from kbroker.pipeline.restoring.logs.restore_note import (
     noted_topics,
 )
 from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory
-from kbroker.pipeline.restoring.restore_plan import RestoreWish, plan_restore
+from kbroker.pipeline.restoring.restore_plan import RestoreChoice, plan_restore
 
 ID = UUID("11111111-2222-4333-8444-555555555555")
 DAY_MS = 86_400_000
@@ -57,9 +57,11 @@ def archived(*more: FileEntry, **fields: object) -> ArchiveState:
 
 
 def noted(
-    state: ArchiveState, wish: RestoreWish | None = None, settings: Mapping[str, str] | None = None
+    state: ArchiveState,
+    wish: RestoreChoice | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> NotedTopic:
-    (topic,) = noted_topics(state, plan_restore(state, wish or RestoreWish()), settings or {})
+    (topic,) = noted_topics(state, plan_restore(state, wish or RestoreChoice()), settings or {})
     return topic
 
 
@@ -76,7 +78,7 @@ def test_logs_begin_with_the_first_record_and_end_where_the_archive_does() -> No
 
 def test_what_is_chosen_changes_neither_offsets_nor_the_number_of_partitions() -> None:
     state = archived(partition_counts={"t": 6})
-    wish = RestoreWish(wanted=ArchiveSelection(partitions=(2,), start_ms=DAY_MS))
+    wish = RestoreChoice(wanted=ArchiveSelection(partitions=(2,), start_ms=DAY_MS))
 
     topic = noted(state, wish)
 
@@ -87,7 +89,7 @@ def test_what_is_chosen_changes_neither_offsets_nor_the_number_of_partitions() -
 def test_a_topic_keeps_its_id_under_its_own_name_alone() -> None:
     state = archived(topic_ids={"t": str(ID)})
 
-    renamed = noted(state, RestoreWish(renamed={"t": "u"}))
+    renamed = noted(state, RestoreChoice(renamed={"t": "u"}))
 
     assert noted(state).topic_id == ID
     assert (renamed.name, renamed.topic_id != ID) == ("u", True)
@@ -128,7 +130,7 @@ def test_a_person_is_told_what_a_broker_would_delete(
 ) -> None:
     newer = file(10, 5, 19 * DAY_MS)
     state = archived(newer, topic_settings={} if settings is None else {"t": settings})
-    wish = RestoreWish()
+    wish = RestoreChoice()
     plans = plan_restore(state, wish)
     note = RestoreNote(job_id=str(ID), command="", topics=noted_topics(state, plans, wished))
     restore = LogRestore(
@@ -136,8 +138,8 @@ def test_a_person_is_told_what_a_broker_would_delete(
         directory=RestoredDirectory("/data"),
         note=note,
         plans=plans,
-        wish=wish,
-        how=LogWish(),
+        choice=wish,
+        how=LogEncoding(),
     )
 
     said = list(restore.warnings(now_ms=20 * DAY_MS))
@@ -159,7 +161,7 @@ def test_what_no_broker_could_serve_is_refused(
     renamed: dict[str, str], settings: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(PipelineError, match=sentence) as refused:
-        noted(archived(), RestoreWish(renamed=renamed), settings)
+        noted(archived(), RestoreChoice(renamed=renamed), settings)
 
     assert refused.value.code is ExitCode.USAGE
 

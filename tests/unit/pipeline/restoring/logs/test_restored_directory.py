@@ -29,7 +29,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
 from kbroker.pipeline.archiving.upkeep.merge_and_expiry import expire_files
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restoring.logs.log_restore import LogEncoding, LogRestore
 from kbroker.pipeline.restoring.logs.log_task import restore_log
 from kbroker.pipeline.restoring.logs.restore_note import (
     RestoreNote,
@@ -38,7 +38,7 @@ from kbroker.pipeline.restoring.logs.restore_note import (
     noted_topics,
 )
 from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory, Stage
-from kbroker.pipeline.restoring.restore_plan import RestoreWish, plan_restore
+from kbroker.pipeline.restoring.restore_plan import RestoreChoice, plan_restore
 from kbroker.pipeline.restoring.task_board import TaskBoard
 from kbroker.pipeline.restoring.task_result import TaskResult
 from kbroker.server.metadata_tree.tree_location import check_whole
@@ -74,7 +74,7 @@ def restored(
     disk: FileSystem, archive: str, board: TaskBoard, job: str = JOB, **settings: str
 ) -> list[TaskResult]:
     """One run, as the command does it."""
-    state, wish = read_archive(archive), RestoreWish(renamed={"t": "t"})
+    state, wish = read_archive(archive), RestoreChoice(renamed={"t": "t"})
     plans = plan_restore(state, wish)
     directory = RestoredDirectory(PATH, disk)
     directory.stage(job)
@@ -92,8 +92,8 @@ def restored(
             directory=directory,
             note=directory.note(),
             plans=plans,
-            wish=wish,
-            how=LogWish(),
+            choice=wish,
+            how=LogEncoding(),
         )
         tasks = restore.tasks(str(board.directory), at_once=1)
         results = [restore_log(task, disk) for task in tasks]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
-TOLD_EACH_MS = 60_000.0
+AGAIN_AFTER_MS = 60_000.0
 NAMES_EACH = 20
 KEPT_MAX = 1_000
 
 
-class _Told:
+class _Line:
     __slots__ = ("left_out", "lines", "since_ms")
 
     def __init__(self, since_ms: float) -> None:
@@ -24,14 +24,14 @@ class _Told:
         self.left_out = 0
 
 
-class ToldLines:
+class RareLines:
     """The lines written lately, and how many like them were not. Owned by the event loop."""
 
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
         # By kind and name, None for all names of a kind; what came last stands last.
-        self._kept: OrderedDict[tuple[Hashable, str | None], _Told] = OrderedDict()
+        self._kept: OrderedDict[tuple[Hashable, str | None], _Line] = OrderedDict()
 
     @property
     def kept(self) -> int:
@@ -42,15 +42,15 @@ class ToldLines:
         """Count one line. Returns how many like it were left out before it, or None if it is left
         out, too. `now_ms` is monotonic.
 
-        >>> lines = ToldLines()
+        >>> lines = RareLines()
         >>> [lines.left_out("tea", "green", at_ms) for at_ms in (0, 1, 2, 60_000)]
         [0, None, None, 2]
         """
-        of_name = self._told((kind, name), now_ms)
+        of_name = self._of((kind, name), now_ms)
         if of_name.lines:
             of_name.left_out += 1
             return None
-        of_all = self._told((kind, None), now_ms)
+        of_all = self._of((kind, None), now_ms)
         if of_all.lines >= NAMES_EACH:
             of_all.left_out += 1
             return None
@@ -60,18 +60,18 @@ class ToldLines:
         of_name.left_out = of_all.left_out = 0
         return left_out
 
-    def _told(self, key: tuple[Hashable, str | None], now_ms: float) -> _Told:
+    def _of(self, key: tuple[Hashable, str | None], now_ms: float) -> _Line:
         kept = self._kept
-        told = kept.get(key)
-        if told is None:
-            told = kept[key] = _Told(now_ms)
+        line = kept.get(key)
+        if line is None:
+            line = kept[key] = _Line(now_ms)
             if len(kept) > KEPT_MAX:
                 kept.popitem(last=False)
-            return told
+            return line
         kept.move_to_end(key)
-        if now_ms - told.since_ms >= TOLD_EACH_MS:
-            told.since_ms, told.lines = now_ms, 0
-        return told
+        if now_ms - line.since_ms >= AGAIN_AFTER_MS:
+            line.since_ms, line.lines = now_ms, 0
+        return line
 
 
 def note_of(left_out: int) -> str:
