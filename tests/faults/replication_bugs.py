@@ -289,12 +289,12 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     joined_before_the_leaders_epoch: (443, 60),
     high_watermark_of_the_leader_alone: (2, 4),
     one_in_sync_not_waited_for: (3, 4),
-    followers_commit_all_they_have: (8, 60),
+    followers_commit_all_they_have: (31, 12),
     min_isr_ignored: (11, 4),
     timeouts_answered_as_success: (5, 4),
     commits_answered_before_replication: (6, 12),
     producers_forgotten: (9, 4),
-    controller_epoch_ignored: (2, 60),
+    controller_epoch_ignored: (21, 12),
 }
 PLANTED: tuple[Mistake, ...] = (
     cut_to_the_high_watermark,
