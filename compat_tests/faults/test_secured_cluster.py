@@ -193,7 +193,7 @@ def test_a_certificate_lets_a_command_in(secured: Secured) -> None:
 REFUSALS = {
     "no TLS": ("SASL_SSL", {}, "this port speaks TLS: give security.protocol=SSL"),
     "TLS": ("PLAINTEXT", {"security_protocol": "SSL"}, "this port does not speak TLS: give the"),
-    "no login": ("SASL_PLAINTEXT", {}, "where a port needs a login, give security.protocol=SASL_P"),
+    "no login": ("SASL_PLAINTEXT", {}, "if the port needs a login, give security.protocol=SASL_P"),
     "a login": (
         "PLAINTEXT",
         {"security_protocol": "SASL_PLAINTEXT"},
