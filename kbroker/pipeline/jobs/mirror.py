@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kbroker.client.bootstrap import as_bootstrap
 from kbroker.pipeline.cluster_errors import job_errors
-from kbroker.pipeline.jobs.stream import check_choice
+from kbroker.pipeline.jobs.topic_choice import check_choice
 from kbroker.pipeline.mirroring.mirror_run import MirrorRun
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.spark_job.batch import JobReport

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from kbroker.client.bootstrap import settings_of
 from kbroker.client.client_error import ClientError
 from kbroker.pipeline.consumer_lag.commit_progress import commit_progress
 from kbroker.pipeline.errors import OptionsError, PipelineError
+from kbroker.pipeline.jobs.topic_choice import check_choice
 from kbroker.pipeline.sources.connector_security import connector_security
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -119,18 +119,6 @@ class Stream:
             check=check,
         )
         return StreamJob(self.name or kind, source, Checkpoint(self.checkpoint), settings, work)
-
-
-def check_choice(topics: Sequence[str], pattern: str | None) -> None:
-    """Raises OptionsError unless topics are chosen in one way."""
-    if topics and pattern:
-        raise OptionsError("--topics and --pattern exclude each other")
-    if not topics and not pattern:
-        raise OptionsError("say which topics: --topics A,B or --pattern REGEX")
-    try:
-        re.compile(pattern or "")
-    except re.error as error:
-        raise OptionsError(f"--pattern '{pattern}' is not a regular expression: {error}") from error
 
 
 def run_stream(

@@ -11,13 +11,25 @@ from kbroker import pipeline
 
 
 def test_the_package_loads_neither_spark_nor_a_job() -> None:
-    code = "import kbroker.pipeline, sys; print(*(each for each in sys.modules))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, text=True
-    ).stdout.split()
-
     heavy = ("kbroker.pipeline.", "pyspark", "pyarrow")
-    assert [name for name in loaded if name.startswith(heavy)] == []
+
+    assert [name for name in loaded_by("import kbroker.pipeline") if name.startswith(heavy)] == []
+
+
+def test_a_mirror_and_the_lag_load_nothing_of_spark() -> None:
+    loaded = loaded_by("from kbroker.pipeline import lag, mirror")
+
+    assert not loaded & {"numpy", "pandas", "pyarrow", "pyspark"}
+
+
+def loaded_by(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return set(done.stdout.split())
 
 
 def test_every_public_name_is_there() -> None:
