@@ -30,7 +30,7 @@ HUNTS = {
     deleted_partition_comes_back: ("always", 14),
     no_fsync_of_the_partitions_name: ("acks-all", 1),
     recovery_point_ahead_of_fsync: ("acks-all", 8),
-    rows_of_sequences_mixed: ("always", 1),
+    rows_of_sequences_mixed: ("never", 2),
     stale_clean_marker: ("acks-all", 3),
     torn_tail_not_cut: ("always", 2),
 }
