@@ -56,7 +56,8 @@ def header_audit() -> Load:
     """`kbroker pipeline audit --data`, without the start of Spark: every header and CRC."""
 
     def load(broker: RunningBroker) -> Figures:
-        from kbroker.pipeline.auditing.audit_job import Means, run_audit
+        from kbroker.pipeline.auditing.audit_job import Means, run_plan
+        from kbroker.pipeline.auditing.audit_plan import plan_audit
         from kbroker.pipeline.auditing.audit_report import AuditRequest
         from kbroker.pipeline.spark_job.spread import OverSpark
 
@@ -65,7 +66,7 @@ def header_audit() -> Load:
             now_ms=time.time_ns() // 1_000_000,
         )  # fmt: skip
         begun = time.perf_counter()
-        report = run_audit(request, Means(spread=OverSpark(session())))
+        report = run_plan(plan_audit(request), Means(spread=OverSpark(session())))
         elapsed = time.perf_counter() - begun
         megabytes = report.totals.size_bytes / 1e6
         return {

@@ -33,12 +33,7 @@ WILL_BE_USED = {
     ("zk/embedded/embedded_tree.py", "renew"): "a broker that loses its session in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
-    # archives that are written back
     # entrances of their own
-    (
-        "pipeline/auditing/audit_job.py",
-        "run_audit",
-    ): "Python programs that audit without the command",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
 }

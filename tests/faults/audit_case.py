@@ -16,7 +16,8 @@ from kbroker.inspection.log_walk import DEAD
 from kbroker.log.disk.format import file_name, parse_directory_name
 from kbroker.model import TopicPartition
 from kbroker.pipeline.auditing.audit_finding import AuditFinding
-from kbroker.pipeline.auditing.audit_job import Means, run_audit
+from kbroker.pipeline.auditing.audit_job import Means, run_plan
+from kbroker.pipeline.auditing.audit_plan import plan_audit
 from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest
 from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.auditing.window_counts import HOUR_MS
@@ -115,18 +116,17 @@ class Case:
         """Look at everything, or at what belongs to one topic."""
         topics = (planted.topic,) if planted and planted.topic else ()
         ask = planted.ask if planted else None
-        return run_audit(
-            AuditRequest(
-                directories=(str(self.directory),),
-                archive=str(self.archive),
-                bootstrap=BOOTSTRAP if ask else None,
-                topics=topics,
-                is_deep=is_deep or bool(planted and planted.needs_deep),
-                window_ms=HOUR_MS,
-                now_ms=NOW_MS,
-            ),
-            Means(spread=InProcess(), ask=ask) if ask else Means(spread=InProcess()),
+        request = AuditRequest(
+            directories=(str(self.directory),),
+            archive=str(self.archive),
+            bootstrap=BOOTSTRAP if ask else None,
+            topics=topics,
+            is_deep=is_deep or bool(planted and planted.needs_deep),
+            window_ms=HOUR_MS,
+            now_ms=NOW_MS,
         )
+        means = Means(spread=InProcess(), ask=ask) if ask else Means(spread=InProcess())
+        return run_plan(plan_audit(request, means.ask), means)
 
     @cached_property
     def as_it_is(self) -> AuditReport:

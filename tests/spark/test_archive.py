@@ -29,7 +29,8 @@ from kbroker.pipeline.archiving.manifests.file_check import check_file
 from kbroker.pipeline.archiving.reader import ArchiveSelection, read_archive_frame
 from kbroker.pipeline.archiving.upkeep.merge_and_expiry import merge_small_files
 from kbroker.pipeline.auditing.archives.archive_history import read_history
-from kbroker.pipeline.auditing.audit_job import Means, run_audit
+from kbroker.pipeline.auditing.audit_job import Means, run_plan
+from kbroker.pipeline.auditing.audit_plan import plan_audit
 from kbroker.pipeline.auditing.audit_report import AuditRequest
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.jobs.archive import archive_job
@@ -501,7 +502,7 @@ def test_times_and_names_that_spark_has_no_room_for_are_archived_as_they_are(
         window_ms=HOUR_MS,
         now_ms=BASE_MS,
     )
-    report = run_audit(request, Means(spread=InProcess()))
+    report = run_plan(plan_audit(request), Means(spread=InProcess()))
     assert report.compared_records == len(odd_records())
     assert report.count(Severity.ERROR) == 0
     check_archive(tmp_path)

@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from compat_tests.clients.every_client import create_topic
 from kbroker.inspection.finding import Severity
 from kbroker.model import TopicPartition
-from kbroker.pipeline.auditing.audit_job import Means, run_audit
+from kbroker.pipeline.auditing.audit_job import Means, run_plan
+from kbroker.pipeline.auditing.audit_plan import plan_audit
 from kbroker.pipeline.auditing.audit_report import AuditRequest, window_rows
 from kbroker.pipeline.auditing.clusters.cluster_counts import check_counts
 from kbroker.pipeline.auditing.window_counts import HOUR_MS
@@ -35,8 +36,8 @@ def test_spark_and_this_process_find_the_same(spark: Any, tmp_path: Path) -> Non
         now_ms=time.time_ns() // 1_000_000,
     )
 
-    here = run_audit(request, Means(spread=InProcess()))
-    there = run_audit(request, Means(spread=OverSpark(spark)))
+    here = run_plan(plan_audit(request), Means(spread=InProcess()))
+    there = run_plan(plan_audit(request), Means(spread=OverSpark(spark)))
 
     assert there.count(Severity.ERROR) > 3
     assert there.findings == here.findings
@@ -65,7 +66,7 @@ def test_what_a_cluster_serves_is_counted_and_held_against_its_directory(
     )
     source = KafkaSource(bootstrap=bootstrap, topics=(topic,), isolation_level=READ_UNCOMMITTED)
 
-    report = run_audit(request, Means(spread=InProcess(), spark=spark, source=source))
+    report = run_plan(plan_audit(request), Means(spread=InProcess(), spark=spark, source=source))
 
     sides = {each.topic_partition: each for each in report.partitions}
     assert sides.keys() == {TopicPartition(topic, 0), TopicPartition(topic, 1)}

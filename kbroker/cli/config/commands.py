@@ -8,8 +8,8 @@ import click
 
 from kbroker.cli.arguments.completion import setting_names, topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
+from kbroker.cli.arguments.key_values import key_values
 from kbroker.cli.arguments.refusals import no_such, no_such_broker, refuse
-from kbroker.cli.arguments.setting_changes import key_values
 from kbroker.cli.config.files import check, show
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import options, output_option, print_rows, say

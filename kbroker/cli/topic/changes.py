@@ -8,8 +8,8 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
+from kbroker.cli.arguments.key_values import key_values
 from kbroker.cli.arguments.refusals import no_such, refuse
-from kbroker.cli.arguments.setting_changes import key_values
 from kbroker.cli.arguments.topic_choice import described_topics
 from kbroker.cli.shown.output import say
 from kbroker.client.cluster_configs import Resource

@@ -23,7 +23,7 @@ from kbroker.cli.arguments.connection import (
     bootstrap_option,
     link_errors,
 )
-from kbroker.cli.arguments.setting_changes import key_values
+from kbroker.cli.arguments.key_values import key_values
 from kbroker.cli.arguments.topic_choice import existing_topic
 from kbroker.cli.records.produce import CODECS
 from kbroker.cli.records.record_place import (

@@ -18,7 +18,7 @@ from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.auditing.archives.archive_side import CheckedArchive, check_archive
 from kbroker.pipeline.auditing.audit_finding import AuditFinding, Side, in_order, placed
-from kbroker.pipeline.auditing.audit_plan import Ask, AuditPlan, plan_audit
+from kbroker.pipeline.auditing.audit_plan import Ask, AuditPlan
 from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest, PartitionSides
 from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, compare_cluster
 from kbroker.pipeline.auditing.clusters.cluster_counts import check_counts, count_cluster
@@ -49,11 +49,6 @@ class Means:
     ask: Ask = read_cluster
     spark: Any = None
     source: Source | None = None
-
-
-def run_audit(request: AuditRequest, means: Means) -> AuditReport:
-    """Plan an audit and do it. Raises PipelineError if a side cannot be looked at at all."""
-    return run_plan(plan_audit(request, means.ask), means)
 
 
 def run_plan(plan: AuditPlan, means: Means) -> AuditReport:
