@@ -1,19 +1,21 @@
-"""Sends the pieces of answers over one wire, in order, file slices without reading them.
+"""Sends the pieces of answers over one wire, in order, long file slices without reading them.
 
-Nothing is copied into a write buffer; when the wire takes no more the rest of the pieces waits here
-until it does. A connection has one request in work, so there is at most one answer in it, and the
-small ones before it that were held back to leave together: that bounds what a client can hold by
-not reading.
+A small answer leaves with one system call, its slices read. Nothing of a large one is copied into a
+write buffer; when the wire takes no more the rest of the pieces waits here until it does. A
+connection has one request in work, so there is at most one answer in it, and the small ones before
+it that were held back to leave together: that bounds what a client can hold by not reading.
 
 A wire that a slice fills up is widened, once: a client that fetches megabytes then finds them
 there, and does not wait for the loop at every 100 KiB. Pages of files are not copied into it.
 
 Law: bytes leave in the order of `write` calls, and nothing leaves after an error: a client matches
-answers by their order, and cannot resume inside one.
+answers by their order, and cannot resume inside one. A slice leaves whole or ends the connection: a
+file may have been cut, or its disk have failed.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
@@ -23,10 +25,16 @@ from kbroker.protocol.request import FileSlice, Piece
 
 _SIZE = Struct(">i")
 _JOIN_BYTES_MAX = 64 * 1024  # up to here one copy costs less than a second system call
+_READ_BYTES_MAX = 32 * 1024  # and reading a slice less than sendfile, which takes two more of them
+_HELD_BYTES_MAX = 8 * 1024  # of an answer: as many as leave together may be of this size
 _REST_BYTES_MAX = 64 * 1024  # of an answer that fills the wire: beyond this, widening pays
 
 # For writers that never had to wait: an empty deque takes 760 bytes. It stays empty.
 _NOTHING: deque[memoryview | _SliceRest] = deque(maxlen=0)
+
+
+_ENDS_EARLY = "the log file ends before the slice to send"
+_IN_MEMORY = (bytes, memoryview, bytearray)
 
 
 class ResponseWriter:
@@ -78,14 +86,14 @@ class ResponseWriter:
                 return True
             return self._send_at_once(_SIZE.pack(len(body)) + body)
         size = 0
-        joined: list[bytes | bytearray | memoryview] = []
+        most = _JOIN_BYTES_MAX
         for piece in pieces:
             size += len(piece)
-            if isinstance(piece, bytes | bytearray | memoryview):
-                joined.append(piece)
+            if not isinstance(piece, _IN_MEMORY):
+                most = _READ_BYTES_MAX
         prefix = _SIZE.pack(size)
-        if len(joined) == len(pieces) and size <= _JOIN_BYTES_MAX:
-            return self._send_small(b"".join((prefix, *joined)))
+        if size <= most:
+            return self._send_small(b"".join((prefix, *map(_read, pieces))))
         was_blocked = not self.release()
         self._queue(prefix, pieces)
         if was_blocked:
@@ -116,10 +124,15 @@ class ResponseWriter:
         self._wire.unwatch()
 
     def _send_small(self, frame: bytes) -> bool:
-        if self._holding:
-            self._held.append(frame)
+        if not self._holding:
+            return self._send_at_once(frame)
+        held = self._held
+        held.append(frame)
+        if len(frame) < _HELD_BYTES_MAX or sum(map(len, held)) < _JOIN_BYTES_MAX:
             return True
-        return self._send_at_once(frame)
+        has_left = self.release()
+        self.hold()
+        return has_left
 
     def _send_at_once(self, frame: bytes) -> bool:
         if self._pending:
@@ -145,7 +158,7 @@ class ResponseWriter:
         for piece in pieces:
             if not len(piece):
                 continue
-            if isinstance(piece, bytes | bytearray | memoryview):
+            if isinstance(piece, _IN_MEMORY):
                 if len(piece) <= _JOIN_BYTES_MAX - small_bytes:
                     small.append(piece)
                     small_bytes += len(piece)
@@ -201,6 +214,17 @@ class ResponseWriter:
         self._drained()
 
 
+def _read(piece: Piece) -> bytes | bytearray | memoryview:
+    """The bytes of a piece. OSError if a slice has no longer all of them."""
+    if isinstance(piece, _IN_MEMORY):
+        return piece
+    size = len(piece)
+    data = os.pread(piece.fileno(), size, piece.position) if size else b""
+    if len(data) != size:
+        raise OSError(_ENDS_EARLY)
+    return data
+
+
 class _SliceRest:
     """The part of a file slice that has not left yet."""
 
@@ -222,5 +246,5 @@ class _SliceRest:
         """Send as much as the wire takes; returns bytes. Raises as `Wire.send` does."""
         sent = wire.send_file(self._slice.fileno(), self._position, self._size)
         if sent == 0:
-            raise OSError("the log file ends before the slice to send")
+            raise OSError(_ENDS_EARLY)
         return sent

@@ -87,6 +87,7 @@ class LogReader:
                 max(offset, segment.base_offset),
                 max_bytes,
                 max_position,
+                end_offset=None if on_older_segment else bound,
                 min_one_message=min_one_message,
             )
             if found is not None:

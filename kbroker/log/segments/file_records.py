@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from errno import ENOENT, ESTALE
+from struct import Struct
 from typing import Final
 
 from kbroker.log.disk.file_system import Bytes, File, FileSystem, StorageError
@@ -18,7 +19,11 @@ from kbroker.log.disk.open_files import open_files_of
 from kbroker.log.segments.segment_part import SegmentPart
 from kbroker.log.segments.time_index import TimestampOffset
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, read_any_header
-from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
+from kbroker.record.message_stream import MIN_LENGTH
+from kbroker.record.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader
+
+# First offset, length, magic and delta of the last offset: all that a search needs of a header.
+_unpack_extent: Final = Struct(">qi4xb6xi").unpack_from
 
 # Headers are read in pieces of this size: the default index interval.
 _HEADER_WINDOW_BYTES: Final = 4096
@@ -126,7 +131,19 @@ class FileRecords(SegmentPart):
 
     def find_offset(self, target_offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
         """The first batch from `start` on whose last offset is at or after the target."""
-        for position, header in self.headers(start):
+        window = self.read(start, _HEADER_WINDOW_BYTES)
+        at, last = 0, len(window) - HEADER_SIZE
+        while at <= last:
+            offset, length, magic, delta = _unpack_extent(window, at)
+            if magic != MAGIC or length < MIN_LENGTH[MAGIC]:
+                break  # `headers` knows what it is
+            size = length + LOG_OVERHEAD
+            if offset + delta >= target_offset:
+                if start + at + size > self.size_bytes:
+                    return None
+                return start + at, read_any_header(window, at)
+            at += size
+        for position, header in self.headers(start + at):
             if header.last_offset >= target_offset:
                 return position, header
         return None
@@ -261,7 +278,10 @@ class RecordsSlice:
     def read(self) -> bytes:
         """The bytes, all of them. StorageError if they are gone."""
         self._check()
-        return self.records.read(self.position, self._size)
+        data = self.records.read(self.position, self._size)
+        if len(data) != self._size:
+            raise StorageError(self.records.path, "read", 0, "it ends before the wanted bytes")
+        return data
 
     def _check(self) -> None:
         if self.records.cuts != self._cuts:

@@ -2,9 +2,10 @@
 
 While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new
 entries stay in memory until `write_out`; closing or rolling trims the file to its entries. Of the
-other entries, memory keeps the first one of each page, so that a search reads one page. An index
-holds no descriptor and no mapping between calls: thousands of idle partitions cost nothing. Entries
-lost in a crash are rebuilt by recovery, which reads every segment that was not flushed.
+other entries, memory keeps the first one of each page, so that a search reads one page; that page
+stays for the next search, in as many indexes as were searched last. An index holds no descriptor
+and no mapping between calls: thousands of idle partitions cost nothing. Entries lost in a crash are
+rebuilt by recovery, which reads every segment that was not flushed.
 
 Owned by the event loop, except `sync`.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections import OrderedDict
 from contextlib import closing
 from functools import cache
 from struct import Struct
@@ -24,6 +26,7 @@ from kbroker.log.segments.segment_part import SegmentPart
 _WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
 _KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
 _PAGE_ENTRIES: Final = 256  # written entries that a search reads at once
+_KEPT_PAGES: Final = 256  # of all indexes together; each is 2 or 3 KB
 # What an index that nobody used holds, never written to: most of thousands of them are idle.
 _NO_TAIL: Final = bytearray()
 _NO_PAGES: Final = array("q")
@@ -179,9 +182,20 @@ class IndexFile(SegmentPart):
             return None
         first = page * _PAGE_ENTRIES
         count = min(_PAGE_ENTRIES, self._tail_first - first)
-        data = self._read(first, count)
+        data = self._page(first, count)
         slot = floor_slot(data, entry, count, 0, target)
         return entry.unpack_from(data, slot * entry.size)
+
+    def _page(self, first: int, count: int) -> bytes:
+        """The entries of a page that is no longer in memory, unless it was searched last."""
+        known_first, data = _pages.get(self, (-1, b""))
+        if known_first != first or len(data) != count * self._entry.size:
+            data = self._read(first, count)
+            _pages.pop(self, None)
+            _pages[self] = first, data
+            while len(_pages) > _KEPT_PAGES:
+                _pages.popitem(last=False)
+        return data
 
     def _first_of_pages(self) -> array[int]:
         """The first field of the first entry of every page that is no longer in memory."""
@@ -228,6 +242,7 @@ class IndexFile(SegmentPart):
         self._tail = _NO_TAIL
         self._last = ()
         self._page_starts = _NO_PAGES
+        _pages.pop(self, None)
 
     def _load(self) -> None:
         if self._file_system.exists(self.path):
@@ -236,3 +251,8 @@ class IndexFile(SegmentPart):
                 self._last = self._entry.unpack(self._read(count - 1, 1))
             self._count = self._written = self._tail_first = count
         self._loaded = True
+
+
+# The page that each index read last with its first slot; those who read last are at the end. Logs
+# that are loaded at the same time share it: each step of theirs is one of the dictionary's.
+_pages: OrderedDict[IndexFile, tuple[int, bytes]] = OrderedDict()

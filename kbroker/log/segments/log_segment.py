@@ -17,6 +17,7 @@ from kbroker.log.disk.file_system import Bytes, FileSystem
 from kbroker.log.disk.format import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from kbroker.log.segments.batch_audit import Damage, recoverable_batches
 from kbroker.log.segments.fetch_data_info import SegmentRead
+from kbroker.log.segments.file_records import RecordsSlice
 from kbroker.log.segments.found_records import DamagedBatchError, FoundRecords
 from kbroker.log.segments.index_making import IndexMaking
 from kbroker.log.segments.segment_files import SegmentConfig, SegmentFiles
@@ -27,6 +28,7 @@ from kbroker.record.record_batch import BatchHeader
 OnBatch = Callable[[BatchHeader, memoryview], None]
 
 _MAX_CHECKED_BYTES: Final = 1024 * 1024
+_NOT_READ: Final = (-1, 0, 0)
 
 
 class LogSegment(SegmentFiles):
@@ -38,6 +40,7 @@ class LogSegment(SegmentFiles):
         "_first_batch_timestamp",
         "_largest_timestamp",
         "_last_read",
+        "_next_read",
         "_offset_of_largest_timestamp",
         "_unchecked_bytes",
         "_unchecked_end_offset",
@@ -66,9 +69,10 @@ class LogSegment(SegmentFiles):
         self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
         self._unchecked_end_offset = 0
         self._check: FoundRecords | None = None
-        # Wanted offset, position and size of the batch that a read found last: those who read at
-        # the end, such as the followers, ask for the same.
-        self._last_read = (-1, 0, 0)
+        # Wanted offset, and position and size (0: not known) of the batch that holds it or comes
+        # next. Those who read at the end ask for what another one asked for, or for what comes
+        # after that.
+        self._last_read = self._next_read = _NOT_READ
 
     def roll_earlier_by(self, jitter_ms: int) -> None:
         """Take this off its age."""
@@ -147,6 +151,9 @@ class LogSegment(SegmentFiles):
         """Where the batch that holds `offset` or comes next starts, sound or not; the end of the
         file past the end.
         """
+        next_offset, position, _ = self._next_read
+        if next_offset == offset:
+            return position
         try:
             found = self.translate_offset(offset)
         except DamagedBatchError as error:
@@ -169,7 +176,7 @@ class LogSegment(SegmentFiles):
         self._unchecked_bytes = found
         self._unchecked_end_offset = end_offset if found else 0
         self._check = None
-        self._last_read = (-1, 0, 0)
+        self._last_read = self._next_read = _NOT_READ
 
     def read(
         self,
@@ -177,34 +184,60 @@ class LogSegment(SegmentFiles):
         max_size: int,
         max_position: int | None = None,
         *,
+        end_offset: int | None = None,
         min_one_message: bool = False,
     ) -> SegmentRead | None:
         """Bytes from the batch that holds `start_offset`, up to `max_position` of the file; None
-        past the end.
+        past the end. `end_offset`, if it is known: the batch that holds it or comes next starts
+        there, or is going to.
 
         With `min_one_message` the first batch comes whole, even if it is larger than `max_size`.
         """
-        wanted, position, batch_bytes = self._last_read
-        if wanted != start_offset:
-            found = self.translate_offset(start_offset)
-            if found is None:
-                return None
-            position, batch_bytes = found[0], found[1].size_bytes
-            if position >= self._unchecked_bytes:
-                self._last_read = (start_offset, position, batch_bytes)
-        size = max(max_size, batch_bytes) if min_one_message else max_size
-        end = self.size_bytes if max_position is None else max_position
+        records = self.records
+        end = records.size_bytes if max_position is None else max_position
+        found = self._start_of_read(start_offset, end, max_size)
+        if found is None:
+            return None
+        position, batch_bytes = found
+        size = batch_bytes if min_one_message and batch_bytes > max_size else max_size
+        is_first_incomplete = size < batch_bytes
         available_bytes = end - position
-        if position < self._unchecked_bytes and size >= batch_bytes:
+        if position < self._unchecked_bytes and not is_first_incomplete:
             # No more than what is checked now, so that one read takes a bounded time.
             sound_end = self._checked().sound_end(position, min(size, _MAX_CHECKED_BYTES))
             if sound_end < self._unchecked_bytes:
                 end = min(end, sound_end)
-        records = self.records.slice(position, max(0, min(size, end - position)))
+                end_offset = None
+        if size >= end - position:
+            size = max(0, end - position)
+            if end_offset is not None and end >= self._unchecked_bytes:
+                self._next_read = (end_offset, end, 0)
         segment_read: SegmentRead = new_tuple(
-            SegmentRead, (records, size < batch_bytes, available_bytes)
+            SegmentRead,
+            (RecordsSlice(records, position, size), is_first_incomplete, available_bytes),
         )
         return segment_read
+
+    def _start_of_read(self, offset: int, end: int, max_size: int) -> tuple[int, int] | None:
+        """Position and size of the batch that holds `offset` or comes next; None past the end. The
+        size may be 0 if all up to the position `end` fits into `max_size`.
+        """
+        read = self._last_read
+        if read[0] != offset:
+            read = self._next_read
+        wanted, position, batch_bytes = read
+        if wanted != offset:
+            position = 0
+        elif batch_bytes or 0 < end - position <= max_size:
+            self._last_read = read
+            return position, batch_bytes
+        found = self.translate_offset(offset, position)
+        if found is None:
+            return None
+        position, batch_bytes = found[0], found[1].size_bytes
+        if position >= self._unchecked_bytes:
+            self._last_read = (offset, position, batch_bytes)
+        return position, batch_bytes
 
     def batch_at_time(
         self, timestamp: int, starting_offset: int
@@ -259,7 +292,7 @@ class LogSegment(SegmentFiles):
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the number of bytes that went."""
-        self._last_read = (-1, 0, 0)
+        self._last_read = self._next_read = _NOT_READ
         cut_at = self.position_of(offset)
         self._indexed_before = min(self._indexed_before, offset - 1)
         for index in (self.offset_index, self.time_index):

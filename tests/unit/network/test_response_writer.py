@@ -96,6 +96,22 @@ async def pair(wide_buffer_bytes: int, make_wire: Callable[..., Any]) -> AsyncIt
     pair.close()
 
 
+@pytest.fixture
+def calls() -> list[bytes]:
+    """The bytes that the wire of `writer` was given, call for call."""
+    return []
+
+
+@pytest.fixture
+async def writer(pair: Pair, calls: list[bytes], monkeypatch: pytest.MonkeyPatch) -> ResponseWriter:
+    def taken(data: Any, *flags: int) -> int:
+        calls.append(bytes(data))
+        return len(data)
+
+    monkeypatch.setattr(pair.wire, "send", taken)
+    return ResponseWriter(pair.wire, pair.drained.set, lambda error: None)
+
+
 @over_both
 async def test_an_answer_leaves_at_once(pair: Pair) -> None:
     assert pair.writer.write([b"answer"])
@@ -114,14 +130,65 @@ async def test_held_answers_leave_together_in_their_order(pair: Pair) -> None:
 
 
 @over_both
+@pytest.mark.parametrize("size", [70, 40_000])
 async def test_a_file_slice_leaves_after_the_answers_held_before_it(
-    tmp_path: Path, pair: Pair
+    tmp_path: Path, size: int, pair: Pair
 ) -> None:
+    pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
+    content = os.urandom(size)
     pair.writer.hold()
     pair.writer.write([b"first"])
-    assert pair.writer.write([b"head", Slice(tmp_path / "log", b"records" * 10)])
+    assert pair.writer.write([b"head", Slice(tmp_path / "log", content)])
+    assert pair.writer.release()
 
-    assert pair.received() == frame(b"first") + frame(b"head" + b"records" * 10)
+    assert pair.received() == frame(b"first") + frame(b"head" + content)
+
+
+async def test_a_small_slice_leaves_with_its_answer_in_one_call(
+    tmp_path: Path, calls: list[bytes], writer: ResponseWriter
+) -> None:
+    content = os.urandom(10_000)
+    nothing = Slice(tmp_path / "empty", b"")
+
+    assert writer.write([b"head", Slice(tmp_path / "log", content), b"and", nothing, b"tail"])
+
+    assert calls == [frame(b"head" + content + b"and" + b"tail")]
+
+
+async def test_small_slices_that_are_held_leave_before_they_are_many(
+    tmp_path: Path, calls: list[bytes], writer: ResponseWriter
+) -> None:
+    content = os.urandom(20_000)
+    writer.hold()
+    for _ in range(5):
+        assert writer.write([b"head", Slice(tmp_path / "log", content)])
+    held = sum(map(len, calls))
+    writer.release()
+
+    assert held == 4 * len(frame(b"head" + content))
+    assert b"".join(calls) == 5 * frame(b"head" + content)
+
+
+@pytest.mark.parametrize("size", [10_000, 40_000])
+async def test_a_file_that_was_cut_short_fails_the_connection(
+    tmp_path: Path, size: int, pair: Pair
+) -> None:
+    cut = Slice(tmp_path / "log", bytes(size))
+    os.truncate(tmp_path / "log", 0)
+
+    with pytest.raises(OSError, match="ends before the slice"):
+        pair.writer.write([b"head", cut])
+
+
+async def test_nothing_of_a_small_answer_leaves_if_its_file_was_cut_short(
+    tmp_path: Path, pair: Pair
+) -> None:
+    cut = Slice(tmp_path / "log", bytes(10_000))
+    os.truncate(tmp_path / "log", 9_999)
+
+    with pytest.raises(OSError, match="ends before the slice"):
+        pair.writer.write([b"head", cut])
+    assert pair.received() == b""
 
 
 @over_both

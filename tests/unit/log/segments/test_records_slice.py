@@ -148,6 +148,14 @@ def test_a_slice_fails_once_its_bytes_are_gone(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_file_that_ends_early_is_not_read_as_if_it_were_whole(tmp_path: Path) -> None:
+    _log, records, _ = two_segments(tmp_path / "t-0")
+    os.truncate(records.records.path, len(records) - 1)
+
+    with pytest.raises(StorageError, match="ends before"):
+        records.read()
+
+
 @has_proc
 def test_two_hundred_logs_leave_no_descriptor_behind(tmp_path: Path) -> None:
     logs = [open_log(tmp_path / f"t-{number}") for number in range(200)]
