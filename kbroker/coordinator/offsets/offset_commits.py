@@ -63,6 +63,7 @@ class OffsetCommits:
     def __init__(self, store: GroupStore) -> None:
         self._store = store
         config = store.config
+        self._metadata_max_bytes = min(config.offset_metadata_max_bytes, MAX_NAME_BYTES)
         self._retention_ms = config.offsets_retention_minutes * 60_000
         # A member that was there until a load is missed when its session ends.
         self._doubt_ms = self._retention_ms + config.group_max_session_timeout_ms
@@ -140,11 +141,11 @@ class OffsetCommits:
         """Append those whose metadata is not too long, in the transaction of `producer`."""
         group, home = coordinated.group, coordinated.home
         producer_id = None if producer is None else producer.producer_id
-        limit = min(self._store.config.offset_metadata_max_bytes, MAX_NAME_BYTES)
+        limit = self._metadata_max_bytes
         codes, accepted = [], []
         for entry in offsets:
             metadata = entry[1].metadata
-            if len(metadata) > limit or not fits_a_record(metadata):
+            if metadata and (len(metadata) > limit or not fits_a_record(metadata)):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
                 codes.append(NO_ERROR)

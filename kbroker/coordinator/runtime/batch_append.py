@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Protocol
 
 from kbroker.clock import Clock
@@ -16,13 +16,15 @@ from kbroker.coordinator.runtime.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import BatchOptions, Record, build
+from kbroker.record.built_batch import build_at_one_time
+from kbroker.record.record_batch import BatchOptions
 from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 
 OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
 METADATA_BATCH = BatchOptions()
+_COORDINATOR = AppendOrigin.COORDINATOR  # a look into the class costs 70 ns
 
 Results = list[PartitionProduceResult]
 
@@ -32,7 +34,7 @@ class Replicas(Protocol):
 
     def append_records(
         self,
-        entries: list[tuple[TopicPartition, memoryview]],
+        entries: Sequence[tuple[TopicPartition, memoryview | bytearray]],
         required_acks: int,
         timeout_ms: int,
         origin: AppendOrigin,
@@ -55,22 +57,16 @@ class BatchAppend:
     def append(
         self,
         partition: TopicPartition,
-        records: Iterable[KeyValue],
+        records: Sequence[KeyValue],
         options: BatchOptions,
         required_acks: int,
     ) -> PartitionProduceResult | asyncio.Future[Results]:
         """Return the result, or a future for `result_of` if something has to be waited for."""
         now_ms = self._now_ms()
         try:
-            batch = build(
-                [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
-                options=options,
-            )
+            batch = build_at_one_time(records, now_ms, options)
             results, settled, _ = self._replicas.append_records(
-                [(partition, memoryview(bytearray(batch)))],
-                required_acks,
-                self._timeout_ms,
-                AppendOrigin.COORDINATOR,
+                [(partition, batch)], required_acks, self._timeout_ms, _COORDINATOR
             )
         except KafkaError as error:
             return PartitionProduceResult(partition, error.code)

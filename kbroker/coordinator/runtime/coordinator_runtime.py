@@ -66,6 +66,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         """`partition_count` says how many partitions `topic` has, or would have."""
         self.topic = topic
         self._clock = clock
+        self.monotonic_ms = clock.monotonic_ms
         self._timer = timer
         self._partition_count = partition_count
         self._append = append
@@ -207,9 +208,6 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     def now(self) -> Instant:
         return Instant(self._clock.now_ms(), self._clock.monotonic_ms())
-
-    def monotonic_ms(self) -> float:
-        return self._clock.monotonic_ms()
 
     def set_timer(self, key: Hashable, deadline_ms: float, callback: Callable[[], None]) -> None:
         """Run `callback` at `deadline_ms` (monotonic), instead of an earlier timer of that key."""

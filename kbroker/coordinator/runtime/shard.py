@@ -141,7 +141,7 @@ class Shard(Generic[MachineT]):
 
     @property
     def max_batch_bytes(self) -> int:
-        return self.log.rules.max_message_bytes
+        return self._partition.log.rules.max_message_bytes
 
     @property
     def next_offset(self) -> int:
@@ -167,7 +167,7 @@ class Shard(Generic[MachineT]):
         if not self._is_open:
             self._stand_in_line(records, replay, settled, options, acks)
             return
-        begin_offset = self.log.log_end_offset
+        begin_offset = self._partition.log.log_end_offset
         outcome = self._append.append(self.topic_partition, records, options, acks)
         if isinstance(outcome, PartitionProduceResult):
             error = outcome.error_code

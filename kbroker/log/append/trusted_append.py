@@ -1,9 +1,9 @@
 """Appends of several batches: what a leader sent, what a coordinator writes, and message sets of
 old clients once `message_set_append` has checked them.
 
-Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for
-sequences, and control batches end transactions: the leader has accepted them already, and a
-follower that refused one would never catch up.
+Law: several batches go in as one write. Their CRCs are checked, except of those that this broker
+has just built; their producers are not asked for sequences, and control batches end transactions:
+the leader has accepted them already, and a follower that refused one would never catch up.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kbroker.log.producers.producer_replay import Marker, end_transaction, read_
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.segments.log_segment import LogSegment
 from kbroker.model import TopicPartition
+from kbroker.record.built_batch import BuiltBatch
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import (
     CONTROL_BIT,
@@ -160,7 +161,19 @@ def placed_batches(
 
     KafkaError: see `read_trusted`; MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
-    batches = read_trusted(records, place.topic_partition, rules, place.first_offset)
+    return _placed(
+        read_trusted(records, place.topic_partition, rules, place.first_offset), rules, place
+    )
+
+
+def built_batches(batch: BuiltBatch, rules: AppendRules, place: AppendPlace) -> TrustedBatches:
+    """The same of a batch whose header is known. KafkaError: MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE.
+    """
+    return _placed(TrustedBatches(memoryview(batch), [batch.header]), rules, place)
+
+
+def _placed(batches: TrustedBatches, rules: AppendRules, place: AppendPlace) -> TrustedBatches:
     for header in batches.headers:
         if header.size_bytes > rules.max_message_bytes:
             raise batch_too_large(header.size_bytes, place.topic_partition, rules)

@@ -15,13 +15,14 @@ from struct import Struct
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
-from kbroker.log.append.append_refusals import larger_than_segment
+from kbroker.log.append.append_refusals import batch_too_large, larger_than_segment
 from kbroker.log.append.append_rules import UNLIMITED, AppendPlace, AppendRules, WorkLimit
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, looks_right, open_batch
 from kbroker.log.append.message_set import check_takes_not_long, holds_batch, whole_messages
 from kbroker.log.append.trusted_append import (
     TrustedBatches,
     apply_trusted,
+    built_batches,
     placed_batches,
     read_trusted,
 )
@@ -32,6 +33,7 @@ from kbroker.log.partition.segment_roll import RollParams, should_roll, start_se
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.producer_state import duplicate_append_info
 from kbroker.model import new_tuple
+from kbroker.record.built_batch import BuiltBatch
 from kbroker.record.record_batch import LOG_OVERHEAD, MAGIC, BatchHeader, assign_log_append_time
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
@@ -86,6 +88,8 @@ class LogAppends:
         KAFKA_STORAGE_ERROR.
         """
         if origin is not _CLIENT:
+            if type(records) is BuiltBatch:
+                return self._append_built(records, leader_epoch, now_ms)
             records = whole_messages(records)
             if origin is not AppendOrigin.OLD_CLIENT or not holds_batch(records):
                 return self._append_several(records, leader_epoch, now_ms, origin, limit)
@@ -169,6 +173,21 @@ class LogAppends:
             first = batches.headers[0]
             if first.base_offset < self._offsets.log_end_offset <= first.last_offset:
                 log_truncation.truncate_fully_and_start_at(self._parts, first.base_offset, now_ms)
+
+    def _append_built(self, batch: BuiltBatch, leader_epoch: int, now_ms: int) -> LogAppendInfo:
+        """Append what a coordinator of this broker has just built, of which nothing is read. It is
+        held to the limits of a producer's batch.
+        """
+        rules = self.rules
+        header = batch.header
+        if header.producer_id >= 0:  # of a transaction: in one way for all that a coordinator sends
+            origin = AppendOrigin.COORDINATOR
+            batches = built_batches(batch, rules, self._place(leader_epoch, now_ms))
+            return self._append_placed(batches, leader_epoch, origin, now_ms)
+        size = len(batch)
+        if size > rules.max_message_bytes:
+            raise batch_too_large(size, self._directory.topic_partition, rules)
+        return self._append_batch(batch, header, header.max_timestamp, leader_epoch, now_ms)
 
     def _append_batch(
         self,

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
+from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH, CommittedOffset
 from kbroker.coordinator.group.records import (
     GroupMetadataKey,
     OffsetCommitKey,
+    OffsetCommitValue,
     group_metadata,
     offset_commit_key,
     offset_commit_value,
@@ -26,6 +29,7 @@ from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.coordinator.runtime.batch_append import METADATA_BATCH, OFFSET_BATCH
 from kbroker.coordinator.runtime.partition_replay import PartitionReplay
+from kbroker.coordinator.runtime.versioned_record import versioned
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.record_batch import (
@@ -207,3 +211,42 @@ def rewrite(record: Record, base_offset: int) -> Record:
     assignments = {each.member_id: each.assignment for each in group.members.values()}
     key, value = group_metadata(group, assignments)
     return record._replace(key=key, value=value)
+
+
+names = st.text(max_size=20) | st.sampled_from(["t", "a" * 300, "é" * 200])
+longs = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(names, names, st.integers(-(2**31), 2**31 - 1))
+def test_the_key_of_a_commit_is_what_its_declaration_says(
+    group: str, topic: str, partition: int
+) -> None:
+    declared = versioned(OffsetCommitKey(group=group, topic=topic, partition=partition), 1)
+
+    assert offset_commit_key(group, topic, partition) == declared
+    assert offset_commit_key(group, topic, partition) == declared
+
+
+@given(longs, st.integers(-(2**31), 2**31 - 1), names, longs, st.none() | st.integers(0, 2**63 - 1))
+def test_the_value_of_a_commit_is_what_its_declaration_says(
+    offset: int, leader_epoch: int, metadata: str, time_ms: int, expires_ms: int | None
+) -> None:
+    declared = OffsetCommitValue(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp=time_ms,
+        expire_timestamp=-1 if expires_ms is None else expires_ms,
+    )
+
+    value = offset_commit_value(
+        CommittedOffset(
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=metadata,
+            commit_timestamp_ms=time_ms,
+            expire_timestamp_ms=expires_ms,
+        )
+    )
+
+    assert value == versioned(declared, 3 if expires_ms is None else 1)
