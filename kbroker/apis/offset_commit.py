@@ -10,7 +10,6 @@ answered.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_group, topic_or_id
 from kbroker.apis.authorizer import AclOperation
@@ -22,7 +21,8 @@ from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import TopicPartition
+from kbroker.model import TopicPartition, new_tuple
+from kbroker.protocol.declaration import maker
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
@@ -33,13 +33,20 @@ PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
 TopicResponse = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _Sorted:
-    """The commits that may be stored, by partition, and the answer, which lacks their codes."""
+_answer = maker(PartitionResponse, "partition_index", "error_code")
+_answer_of_topic = maker(TopicResponse, "name", "topic_id", "partitions")
+_response = maker(OffsetCommitResponse, "topics")
 
-    accepted: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    waiting: dict[TopicPartition, PartitionResponse] = field(default_factory=dict)  # as `accepted`
-    response: OffsetCommitResponse = field(default_factory=OffsetCommitResponse)
+
+class _Sorted:
+    """The commits that may be stored, by partition, and the answers, which lack their codes."""
+
+    __slots__ = ("accepted", "topics", "waiting")
+
+    def __init__(self) -> None:
+        self.accepted: dict[TopicPartition, CommittedOffset] = {}
+        self.waiting: dict[TopicPartition, PartitionResponse] = {}  # as `accepted`
+        self.topics: list[TopicResponse] = []
 
 
 @api(
@@ -51,7 +58,9 @@ class _Sorted:
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> NowOrLater[OffsetCommitResponse]:
     """Store the offsets of partitions that exist."""
     found = _Sorted()
-    entries = sum(1 + len(topic.partitions) for topic in request.topics)
+    entries = len(request.topics)
+    for topic in request.topics:
+        entries += len(topic.partitions)
     return worked(_sort(ctx, request, found), entries, _store, ctx, request, found)
 
 
@@ -73,47 +82,37 @@ def _store(
 def _finish(codes: list[ErrorCode], found: _Sorted) -> OffsetCommitResponse:
     for entry, code in zip(found.waiting.values(), codes, strict=True):
         entry.error_code = int(code)
-    return found.response
+    return _response(found.topics)
 
 
 def _sort(ctx: RequestContext, request: OffsetCommitRequest, found: _Sorted) -> Iterator[None]:
     """Look at one partition after the other; yields after each, and after each topic."""
     now_ms = ctx.services.clock.now_ms()
-    contains = ctx.services.metadata.contains
-    accepted = found.accepted
+    metadata = ctx.services.metadata
+    by_name = ctx.api_version < _FIRST_VERSION_WITH_TOPIC_IDS
+    contains = metadata.contains
+    accepted, waiting, topics = found.accepted, found.waiting, found.topics
     for topic in request.topics:
-        name, unknown = _name(ctx, topic)
+        name = topic.name if by_name else metadata.topic_name(topic.topic_id)
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
-            topic_partition = TopicPartition(name or "", index)
-            if name is None or not contains(topic_partition):
-                answers.append(PartitionResponse(partition_index=index, error_code=int(unknown)))
+            topic_partition: TopicPartition = new_tuple(TopicPartition, (name or "", index))
+            if name is None:
+                answer = _answer(index, int(ErrorCode.UNKNOWN_TOPIC_ID))
+            elif not contains(topic_partition):
+                answer = _answer(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
-                answer = found.waiting.get(topic_partition)
-                if answer is None:
-                    answer = found.waiting[topic_partition] = PartitionResponse(
-                        partition_index=index
-                    )
-                answers.append(answer)
+                known = waiting.get(topic_partition)
+                if known is None:
+                    known = waiting[topic_partition] = _answer(index, 0)
+                answer = known
                 accepted[topic_partition] = _committed(request, partition, now_ms)
+            answers.append(answer)
             yield
         if answers:
-            found.response.topics.append(
-                TopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=answers)
-            )
+            topics.append(_answer_of_topic(topic.name, topic.topic_id, answers))
         yield
-
-
-def _name(
-    ctx: RequestContext, topic: OffsetCommitRequest.OffsetCommitRequestTopic
-) -> tuple[str | None, ErrorCode]:
-    """Return the name of a topic, None if its id is not known; the code if it does not exist."""
-    if ctx.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
-        return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    name = ctx.services.metadata.topic_name(topic.topic_id)
-    is_known = name is not None
-    return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def _committed(

@@ -198,7 +198,10 @@ class MetadataCache:
         return topic in self._topics
 
     def contains(self, topic_partition: TopicPartition) -> bool:
-        return self.partition_state(topic_partition) is not None
+        """Whether the controller has named the partition; asked for each offset committed."""
+        name, index = topic_partition
+        topic = self._topics.get(name)
+        return topic is not None and index in topic.partitions
 
     def partition_state(self, topic_partition: TopicPartition) -> PartitionState | None:
         """Leader, ISR and replicas of a partition, None if it does not exist."""
