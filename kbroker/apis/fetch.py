@@ -8,6 +8,7 @@ id. v16: who leads instead (KIP-951). v18: a follower's high watermark. Not serv
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from kbroker.apis.authorization import AskedInside
@@ -33,6 +34,7 @@ from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.protocol.request import Coming
 from kbroker.record import conversion  # noqa: F401  with its handler: see the registry
 from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
@@ -126,7 +128,9 @@ def _read(
 ) -> NowOrLater[Answers]:
     replicas = ctx.services.replicas
     if ctx.api_version >= FIRST_VERSION_WITH_FORMAT_2 or context.quiet is not None:
-        return replicas.fetches.fetch(params, asked_for, context)
+        answers = replicas.fetches.fetch(params, asked_for, context)
+        # Most wait for records: that takes no task.
+        return Coming(answers, answers.result) if isinstance(answers, asyncio.Future) else answers
     return replicas.down_conversion.fetch(params, asked_for, ctx.take)
 
 

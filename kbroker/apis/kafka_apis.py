@@ -46,7 +46,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader
 from kbroker.protocol.part_encoder import encode_runs
-from kbroker.protocol.request import Accepted, NoResponse, Piece, Request, Response
+from kbroker.protocol.request import Accepted, Coming, NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message
 from kbroker.rare_collections import collecting_all_rarely
 from kbroker.turns import turn
@@ -273,9 +273,10 @@ class KafkaApis:
         """The rest of `handle` for a request that waits, or gets no answer."""
         if isinstance(answer, NoResponse):
             return self._unanswered(served, request, answer)
-        if isinstance(answer, Accepted):
-            ended = partial(self._ended, served, request.without_frame(), message, answer.finish)
-            return Accepted(answer.outcome, ended)
+        if isinstance(answer, Coming):
+            return answer.ended_by(
+                partial(self._ended, served, request.without_frame(), message, answer.finish)
+            )
         return self._finish(served, request, message, answer)
 
     async def _finish(

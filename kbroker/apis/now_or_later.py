@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple, cast
 
-from kbroker.protocol.request import Accepted
+from kbroker.protocol.request import Coming
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,12 +23,13 @@ def then(outcome: NowOrLater[T], shape: Callable[[T, *Ts], R], *args: *Ts) -> No
     >>> then(2, max, 3)
     3
     """
-    if isinstance(outcome, Accepted):
-        return outcome.then(lambda value: shape(value, *args))
+    if isinstance(outcome, Coming):
+        finish = outcome.finish
+        return outcome.ended_by(lambda: shape(finish(), *args))
     if hasattr(outcome, "__await__"):
         return _later(cast(Awaitable[T], outcome), shape, *args)
     return shape(outcome, *args)
 
 
 async def _later(outcome: Awaitable[Any], shape: Callable[..., Any], *args: Any) -> Any:
-    return then(await outcome, shape, *args)  # which may be accepted by then
+    return then(await outcome, shape, *args)  # which may be accepted, and still to come

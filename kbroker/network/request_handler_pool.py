@@ -2,7 +2,8 @@
 
 A handler that answers directly costs no task and no turn of the loop. One that has to wait returns
 an awaitable; such a request holds no slot: it has left the queue, like a request in Kafka's
-purgatory, and others go on. One that is `Accepted` does not even keep its own connection.
+purgatory, and others go on. One whose answer is `Coming` takes no task either, and one that is
+`Accepted` does not even keep its own connection.
 
 While a broker starts, it must hear its controller before it may answer anybody else: then the pool
 runs the requests of some keys, and keeps the others; each connection has one of them at most.
@@ -20,14 +21,14 @@ from functools import partial
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import Replier, RequestChannel
-from kbroker.protocol.request import Accepted, FutureLike, NoResponse, Request, Response
+from kbroker.protocol.request import Accepted, Coming, FutureLike, NoResponse, Request, Response
 
 _log = logging.getLogger(__name__)
 
 _KEPT_UNTIL_LOOKED_THROUGH = 256  # then those of closed connections go
 
 Result = Response | NoResponse
-Later = Awaitable[Result | Accepted[Result]]
+Later = Awaitable[Result | Coming[Result]]
 Handle = Callable[[Request], Result | Later]
 
 
@@ -102,8 +103,8 @@ class KafkaRequestHandlerPool:
             replier.complete(result)
             return
         self.waited.value += 1
-        if isinstance(result, Accepted):
-            self._accept(replier, result)
+        if isinstance(result, Coming):
+            self._expect(replier, result)
             return
         header = request.header
         task = asyncio.get_running_loop().create_task(
@@ -113,27 +114,29 @@ class KafkaRequestHandlerPool:
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
-    def _accept(self, replier: Replier, accepted: Accepted[Result]) -> None:
-        outcome = accepted.outcome
+    def _expect(self, replier: Replier, answer: Coming[Result]) -> None:
+        outcome = answer.outcome
         self._waiting.add(outcome)
-        outcome.add_done_callback(partial(self._answer, replier.accept(outcome), accepted))
+        if isinstance(answer, Accepted):
+            replier = replier.accept(outcome)
+        outcome.add_done_callback(partial(self._answer, replier, answer))
 
-    def _answer(self, replier: Replier, accepted: Accepted[Result], outcome: FutureLike) -> None:
+    def _answer(self, replier: Replier, answer: Coming[Result], outcome: FutureLike) -> None:
         self._waiting.discard(outcome)
         if outcome.cancelled():
             if not self._is_down:  # else a connection that is still there would wait for ever
                 replier.fail(ProtocolError("its request was given up"))
             return
         try:
-            replier.complete(accepted.finish())
+            replier.complete(answer.finish())
         except Exception as error:
             _fail(replier, error)
 
     async def _finish(self, replier: Replier, answer: Later) -> None:
         try:
             result = await answer
-            if isinstance(result, Accepted):
-                self._accept(replier, result)
+            if isinstance(result, Coming):
+                self._expect(replier, result)
             else:
                 replier.complete(result)
         except Exception as error:

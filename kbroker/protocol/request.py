@@ -136,10 +136,10 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Accepted(Generic[T]):
-    """The coming answer of a request that has been carried out. The request's frame is not needed
-    any more, so the next request of the connection may begin. `finish()` makes the answer when
-    `outcome` is done.
+class Coming(Generic[T]):
+    """The coming answer of a request, which needs no task: `finish()` makes it when `outcome` is
+    done. Until then its connection begins no other request. The request's frame is not needed any
+    more.
     """
 
     __slots__ = ("finish", "outcome")
@@ -148,11 +148,19 @@ class Accepted(Generic[T]):
         self.outcome = outcome
         self.finish = finish
 
-    def then(self, shape: Callable[[T], R]) -> Accepted[R]:
-        """The same request, with another form of its answer."""
-        finish = self.finish
-        return Accepted(self.outcome, lambda: shape(finish()))
+    def ended_by(self, finish: Callable[[], R]) -> Coming[R]:
+        """The same request, with an answer that is made in another way."""
+        made: type[Coming[Any]] = type(self)
+        return made(self.outcome, finish)
 
     def __await__(self) -> Generator[Any, None, T]:
         yield from self.outcome.__await__()
         return self.finish()
+
+
+class Accepted(Coming[T]):
+    """The coming answer of a request that has been carried out: the next request of its connection
+    may begin before it is answered.
+    """
+
+    __slots__ = ()

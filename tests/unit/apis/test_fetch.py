@@ -11,15 +11,18 @@ from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.memory_room import MemoryRoom
 from kbroker.model import ZERO_UUID
+from kbroker.network.request_channel import RequestChannel
+from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.request import Coming
 from kbroker.record.legacy_record import read_any_header
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.clusters.peers import peers_over
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
 from tests.fakes.requests.api_context import ApiCaller
-from tests.fakes.requests.recording_replier import request_of
+from tests.fakes.requests.recording_replier import RecordingReplier, request_of
 from tests.fakes.running.waiting import until
 
 BATCH_SIZE = len(batch(b"v"))
@@ -140,6 +143,57 @@ def test_a_waiting_fetch_is_answered_by_the_next_append(cluster, call):
     response = cluster.loop.run_until_complete(answer)
 
     assert len(only(response).records) == BATCH_SIZE
+
+
+@pytest.fixture
+def served(cluster, call):
+    """Begins a Fetch over the whole way of a request; returns the connection's end."""
+    apis = KafkaApis(registered(), call.services)
+
+    def send(request, version=12):
+        answer = apis.handle(request_of(1, version, encode(request, version)))
+        assert isinstance(answer, Coming)  # so it takes no task
+        replier = RecordingReplier()
+        pool = KafkaRequestHandlerPool(lambda _: answer, channel := RequestChannel(1))
+        pool.start()
+        channel.send(replier, request_of(1, version, b""))
+        return replier, answer.outcome
+
+    return send
+
+
+def test_a_waiting_fetch_is_answered_once_by_what_comes_first(cluster, served):
+    partition = cluster.lead("t")
+    by_append, _ = served(fetch(max_wait_ms=500))
+    cluster.append(partition, b"v")
+    cluster.append(partition, b"v")
+    by_deadline, _ = served(fetch(offset=2, max_wait_ms=500))
+    cluster.run_callbacks()
+    early = len(by_append.results), len(by_deadline.results)
+
+    cluster.time.advance(500)
+    cluster.append(partition, b"v")
+    cluster.time.advance(500)
+    cluster.run_callbacks()
+
+    assert early == (1, 0)
+    assert (len(by_append.results), len(by_deadline.results)) == (1, 1)
+    assert by_append.failures == by_deadline.failures == []
+
+
+def test_a_waiting_fetch_that_is_given_up_waits_nowhere(cluster, served):
+    partition = cluster.lead("t")
+    replier, outcome = served(fetch(max_wait_ms=500))
+
+    outcome.cancel()
+    cluster.run_callbacks()
+    waiting = len(cluster.replicas.waiting.fetches), cluster.replicas.waiting.fetches.watched()
+    cluster.append(partition, b"v")
+    cluster.time.advance(500)
+    cluster.run_callbacks()
+
+    assert waiting == (0, 0)
+    assert (replier.results, len(replier.failures)) == ([], 1)
 
 
 def test_min_bytes_above_max_bytes_do_not_wait_for_ever(cluster, call):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
-from kbroker.protocol.request import Accepted, Request, Response
+from kbroker.protocol.request import Accepted, Coming, FutureLike, Request, Response
 from tests.fakes.requests.recording_replier import RecordingReplier, request_of
 
 
@@ -76,6 +76,38 @@ async def test_an_accepted_request_is_answered_when_its_outcome_is_there() -> No
     outcome.set_result(late)
     await asyncio.sleep(0)
     assert (replier.results, pool.waiting) == ([late], 0)
+
+
+class OneAfterTheOther(RecordingReplier):
+    """A connection that may begin no other request."""
+
+    def accept(self, outcome: FutureLike) -> RecordingReplier:
+        raise AssertionError("the request is not carried out")
+
+
+async def test_a_coming_answer_keeps_its_connection_and_takes_no_task() -> None:
+    outcome: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    channel, replier, late = RequestChannel(1), OneAfterTheOther(), Response([b"late"])
+    pool = KafkaRequestHandlerPool(lambda request: Coming(outcome, outcome.result), channel)
+    pool.start()
+    tasks = len(asyncio.all_tasks())
+    channel.send(replier, request_of(1, 0, b""))
+    assert (len(asyncio.all_tasks()), pool.waiting, pool.waited.value) == (tasks, 1, 1)
+    outcome.set_result(late)
+    await asyncio.sleep(0)
+    assert (replier.results, pool.waiting) == ([late], 0)
+
+
+async def test_shutdown_gives_up_coming_answers_in_silence() -> None:
+    outcome: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    channel, replier = RequestChannel(1), RecordingReplier()
+    pool = KafkaRequestHandlerPool(lambda request: Coming(outcome, outcome.result), channel)
+    pool.start()
+    channel.send(replier, request_of(1, 0, b""))
+    await pool.shutdown()
+    await asyncio.sleep(0)
+    assert (outcome.cancelled(), pool.waiting) == (True, 0)
+    assert (replier.results, replier.failures) == ([], [])
 
 
 async def test_a_bug_in_an_accepted_request_fails_its_connection() -> None:
