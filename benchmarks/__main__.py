@@ -2,23 +2,22 @@
 prints medians.
 
 With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and
-the ratio of the medians is printed. Both are warm: `warming` says how, and what is measured cold.
+the ratio of the medians is printed. Both are warm: the groups `requests` and `java` say how for each
+load, `warming` for all others, and what is measured cold. `requests` has kfake and bare loops beside.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    client_loads,
     cluster,
     commands,
     compaction,
@@ -27,35 +26,31 @@ from benchmarks import (
     neighbour,
     pipeline,
     processes,
+    references,
     replication,
+    request_loads,
+    rounds,
     spark,
     spark_pipeline,
     storage,
+    tables,
     transactions,
     warming,
 )
+from benchmarks.rounds import KFAKE, Results, Row, StandingLoad, Start
 
 # It looks inside the broker's processes, or sets what only kbroker has.
 _OURS_ONLY = {"compaction", "neighbour", "storage"}
 
-Start = Callable[[], AbstractContextManager[Any]]
-Row = tuple[str, Callable[[Any], loads.Figures]]
-
-# Each group runs against one fresh broker (or cluster) per round, its loads in this order.
-GROUPS: dict[str, Sequence[Row]] = {
+# Their brokers stand for all loads, each of which is warmed before its rounds.
+STANDING: dict[str, Sequence[StandingLoad]] = {
+    "requests": request_loads.LOADS,
+    "java": client_loads.LOADS,
+}
+# Each of the others runs against one fresh broker (or cluster) per round, its loads in this order.
+FRESH: dict[str, Sequence[Row]] = {
     "start": [("start", loads.first_produce), ("stop", loads.clean_stop)],
-    "produce": [
-        ("produce acks=1, 5 in flight", loads.produce_requests(1, 5)),
-        ("produce acks=all, 5 in flight", loads.produce_requests(-1, 5)),
-        ("produce acks=1, 1 in flight", loads.produce_requests(1, 1)),
-        ("produce acks=all, 1 in flight", loads.produce_requests(-1, 1)),
-    ],
-    "java": [
-        ("java producer 1 M x 1 KB acks=all", loads.java_producer()),
-        ("java consumer of the same", loads.java_consumer()),
-    ],
     "commands": [("1 M lines of 100 bytes", commands.lines_in_and_out())],
-    "latency": [("end to end acks=all", loads.end_to_end_latency())],
     "transactions": transactions.ROWS,
     "durability": durability.ROWS,
     "idle": [
@@ -70,6 +65,7 @@ GROUPS: dict[str, Sequence[Row]] = {
     "spark": [*spark.ROWS, *spark_pipeline.ROWS],
     "pipeline": pipeline.loads(),
 }
+GROUPS = [*STANDING, *FRESH]
 _BROKERS: dict[str, Start] = {"kbroker": processes.kbroker, "apache": processes.apache}
 _CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in _BROKERS}
 _REPLICATED: dict[str, Start] = {kind: partial(replication.running, kind) for kind in _BROKERS}
@@ -77,27 +73,38 @@ _PAIRS: dict[str, Start] = {kind: partial(pipeline.running, kind) for kind in _B
 _STARTS = {"cluster": _CLUSTERS, "replication": _REPLICATED, "pipeline": _PAIRS}
 _ROUNDS = {"pipeline": 3}  # its jobs take long
 # Without it: starts, what idle brokers take, and loads that start brokers of their own.
-_WARMED = {
-    "produce",
-    "java",
-    "latency",
-    "transactions",
-    "cluster",
-    "replication",
-    "spark",
-    "pipeline",
-}
+_WARMED = {"transactions", "cluster", "replication", "spark", "pipeline"}
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the chosen groups and print a table of medians."""
+    """Run the chosen groups and print a table of medians for each."""
+    options = _options(arguments)
+    saved: list[dict[str, Any]] = []
+    for group in options.groups or GROUPS:
+        if options.versus_apache and group in _OURS_ONLY:
+            continue
+        results = _run_group(group, options)
+        for line in tables.best_and_worst(results):
+            print(line, flush=True)
+        saved += tables.medians(results)
+    if options.save:
+        options.save.write_text(json.dumps(saved, indent=1) + "\n")
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "groups", nargs="*", metavar="NAME", help=f"of: {', '.join(GROUPS)} (default: all)"
     )
     parser.add_argument("--rounds", type=int, help="3 of the pipeline by default, 5 of all others")
     parser.add_argument("--versus-apache", action="store_true")
-    parser.add_argument("--only", default="", metavar="TEXT", help="loads with it in their names")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="loads with it in their names, in any case"
+    )
+    parser.add_argument(
+        "--quick", action="store_true",
+        help="one round, and of requests and java only as much as shows that all works",
+    )  # fmt: skip
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
     parser.add_argument(
         "--partitions", type=int, default=replication.PARTITIONS, help="of the replicated cluster"
@@ -112,66 +119,69 @@ def main(arguments: Sequence[str]) -> None:
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    saved: list[dict[str, Any]] = []
-    for group in options.groups or GROUPS:
-        if options.versus_apache and group in _OURS_ONLY:
-            continue
-        starts = dict(_STARTS.get(group, _BROKERS))
-        if not options.versus_apache:
-            del starts["apache"]
-        rows = GROUPS[group]
-        if group == "replication":
-            rows = replication.loads(options.partitions, options.gigabytes)
-        elif group == "pipeline":
-            rows = pipeline.loads(options.records)
-        wanted = [row for row in rows if options.only in row[0]]
-        results = _run_group(group, wanted, starts, options.rounds or _ROUNDS.get(group, 5))
-        _print_table(results, list(starts))
-        saved += _medians(results)
-    if options.save:
-        options.save.write_text(json.dumps(saved, indent=1) + "\n")
+    return options
 
 
-def _run_group(
-    group: str, rows: Sequence[Row], starts: dict[str, Start], rounds: int
-) -> dict[tuple[str, str], dict[str, list[float]]]:
-    results: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for number in range(rounds):
-        # Turn about: what the first one does, such as warming Spark, is of use to the second.
-        order = list(starts.items())[:: -1 if number % 2 else 1]
-        for broker_name, start in order:
-            print(f"{group}: round {number + 1} of {rounds}, {broker_name}", file=sys.stderr)
-            with start() as broker:
-                if group in _WARMED and "apache" in starts:
-                    warming.warm(broker)
-                    if group == "transactions":
-                        transactions.warm(broker)
-                for load_name, load in rows:
-                    for figure, value in load(broker).items():
-                        results[load_name, figure][broker_name].append(value)
+def _run_group(group: str, options: argparse.Namespace) -> Results:
+    """Run the loads of a group whose names are wanted, and print their rows as they come."""
+    starts = dict(_STARTS.get(group, _BROKERS))
+    if not options.versus_apache:
+        del starts["apache"]
+    count = 1 if options.quick else options.rounds or _ROUNDS.get(group, 5)
+    text = options.only.lower()
+    if group in STANDING:
+        wanted = [load for load in STANDING[group] if text in load.name.lower()]
+        return _run_standing(group, wanted, starts, count, options.quick) if wanted else {}
+    rows = FRESH[group]
+    if group == "replication":
+        rows = replication.loads(options.partitions, options.gigabytes)
+    elif group == "pipeline":
+        rows = pipeline.loads(options.records)
+    rows = [row for row in rows if text in row[0].lower()]
+    if not rows:
+        return {}
+    is_warm = group in _WARMED and "apache" in starts
+    results = rounds.fresh(group, rows, starts, count, partial(_warm, group, is_warm))
+    said = f"{2 * warming.REQUESTS:,} requests before" if is_warm else "not warm"
+    print(f"\n{group}: {tables.conditions(list(starts), said, count)}\n")
+    tables.Table(list(starts), count).add(results)
     return results
 
 
-def _medians(results: dict[tuple[str, str], dict[str, list[float]]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "load": load_name,
-            "figure": figure,
-            "medians": {name: round(statistics.median(each), 3) for name, each in values.items()},
-        }
-        for (load_name, figure), values in results.items()
-    ]
+def _run_standing(
+    group: str,
+    wanted: Sequence[StandingLoad],
+    starts: dict[str, Start],
+    count: int,
+    quick: bool,
+) -> Results:
+    effort = request_loads.QUICK if quick else request_loads.FULL
+    names = list(starts)
+    said = "each load run twice before"
+    if group == "requests":
+        if "apache" in starts:
+            if references.kfake_program():
+                starts = {**starts, KFAKE: references.kfake}
+            names = [*starts, *references.bare_loops()]
+        said = (
+            f"each load warmed by {effort.warm_up_requests:,} requests "
+            f"or {effort.warm_up_s} s, whichever ends first"
+        )
+    if quick:
+        said += ", sizes cut: a trial, not a measurement"
+    print(f"\n{group}: {tables.conditions(names, said, count)}\n")
+    table, results = tables.Table(names, count), {}
+    for of_load in rounds.standing(wanted, starts, count, effort):
+        table.add(of_load)
+        results |= of_load
+    return results
 
 
-def _print_table(results: dict[tuple[str, str], dict[str, list[float]]], names: list[str]) -> None:
-    for (load_name, figure), values in results.items():
-        medians = {name: statistics.median(values[name]) for name in names if name in values}
-        cells = "  ".join(f"{name} {median:>12,.3f}" for name, median in medians.items())
-        ours, *theirs = medians.values()
-        ratio = f"  ratio {ours / theirs[0]:.2f}" if theirs and theirs[0] else ""
-        first = values[next(iter(medians))]
-        spread = f"  (min {min(first):,.3f}, max {max(first):,.3f})"
-        print(f"{load_name:<44} {figure:<26} {cells}{ratio}{spread}", flush=True)
+def _warm(group: str, is_warm: bool, target: Any) -> None:
+    if is_warm:
+        warming.warm(target)
+        if group == "transactions":
+            transactions.warm(target)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,11 @@ class RunningCluster:
 
     def cpu_s(self) -> float:
         """User and system time of all broker processes so far, in seconds."""
-        return sum(cpu_s_of(broker.process.pid) for broker in self._running())
+        return sum(map(cpu_s_of, self.pids()))
+
+    def pids(self) -> list[int]:
+        """Process ids of all brokers that run."""
+        return [broker.process.pid for broker in self._running()]
 
     def cpu_s_of(self, broker_id: int) -> float:
         """That of one broker."""

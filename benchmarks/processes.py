@@ -18,6 +18,7 @@ from pathlib import Path
 from compat_tests.running import apache_kafka
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_CPUCLOCK_SCHED = 2  # as clock_getcpuclockid(3) makes the number of a process's clock
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,10 @@ class RunningBroker:
 
 
 def cpu_s_of(pid: int) -> float:
-    """User and system time of all threads of a process so far, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    """User and system time of all threads of a process so far, in seconds. The clock of a process has
+    nanoseconds, where /proc counts ticks, and goes on counting threads that have ended.
+    """
+    return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
 
 
 def tree_cpu_s(pid: int) -> float:

@@ -13,18 +13,20 @@ from typing import Any, TypeVar
 from kbroker.protocol import codec
 from kbroker.protocol.header import request_header_version
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.schema import Message
 from kbroker.record import record_batch
+from kbroker.record.record_batch import BatchOptions
 
 MessageT = TypeVar("MessageT", bound=Message)
 _SIZE = struct.Struct(">i")
 
 
 class RawClient:
-    """One connection; `call` waits for the answer, `send` and `receive` pipeline."""
+    """One connection; `call` waits for the answer."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._socket = socket.create_connection(address, timeout=60)
@@ -42,28 +44,6 @@ class RawClient:
         (size,) = _SIZE.unpack_from(view)
         self._fill(view[:size])
         return view[:size]
-
-    def pipeline(self, frame: bytes, requests: int, in_flight: int) -> None:
-        """Send the same frame `requests` times, `in_flight` at most unanswered; every answer must
-        look like the first.
-
-        Answers that have arrived are taken with one call and as many frames sent with one: the
-        client must not be what is measured.
-        """
-        self.send(frame * in_flight)
-        first = len(self.receive()) + _SIZE.size
-        sent, pending = in_flight, in_flight - 1
-        answered, rest = 1, 0
-        while answered < requests:
-            more = min(in_flight - pending, requests - sent)
-            if more:
-                self.send(frame * more)
-                sent, pending = sent + more, pending + more
-            received = self._socket.recv_into(self._buffer)
-            if not received:
-                raise ConnectionError("the broker closed the connection")
-            whole, rest = divmod(rest + received, first)
-            answered, pending = answered + whole, pending - whole
 
     def call(self, request: Message, key: int, version: int, answer: type[MessageT]) -> MessageT:
         """Send a request and decode its answer."""
@@ -101,8 +81,8 @@ def frame_of(request: Message, key: int, version: int, correlation_id: int = 7) 
     return _SIZE.pack(len(header) + len(body)) + header + body
 
 
-def batch_of(batch_bytes: int, record_bytes: int = 1000) -> bytes:
-    """One uncompressed batch of about `batch_bytes` bytes."""
+def batch_of(batch_bytes: int, record_bytes: int = 1000, producer_id: int | None = None) -> bytes:
+    """One uncompressed batch of about `batch_bytes` bytes; the first one of an idempotent producer."""
     now_ms = int(time.time() * 1000)
     count = max(1, batch_bytes // (record_bytes + 12))
     values = [bytes([65 + index % 26]) * record_bytes for index in range(count)]
@@ -110,7 +90,10 @@ def batch_of(batch_bytes: int, record_bytes: int = 1000) -> bytes:
         record_batch.Record(offset=i, timestamp=now_ms, key=None, value=v, headers=())
         for i, v in enumerate(values)
     ]
-    return bytes(record_batch.build(records))
+    if producer_id is None:
+        return record_batch.build(records)
+    options = BatchOptions(producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    return record_batch.build(records, options=options)
 
 
 def produce_frame(
@@ -227,3 +210,14 @@ def create_topics(
         ):
             break
     client.close()
+
+
+def delete_topics(address: tuple[str, int], topics: Sequence[str]) -> None:
+    """Delete topics and return when clients can no longer see them."""
+    client = RawClient(address)
+    request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=60_000)
+    answer: Any = client.call(request, 20, 5, DeleteTopicsResponse)
+    client.close()
+    codes = {topic.error_code for topic in answer.responses} - {0}
+    if codes:
+        raise RuntimeError(f"delete answered errors {codes}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import raw_client
 from benchmarks.cluster import RunningCluster, create, led_among, wait_for
+from benchmarks.generator import Traffic, send
 from benchmarks.pipeline import TwoBrokers
 from benchmarks.processes import RunningBroker
 
@@ -50,12 +51,12 @@ def _send(leader: tuple[str, int], partition: int) -> None:
     client = raw_client.RawClient(leader)
     small = raw_client.batch_of(_BATCH_BYTES[0], _RECORD_BYTES)
     raw_client.produce_first(client, raw_client.produce_frame(_TOPIC, small, -1, partition))
-    frame = raw_client.fetch_frame(_TOPIC, 0, 500, len(small), partition=partition)
-    client.pipeline(frame, REQUESTS, _IN_FLIGHT)
+    client.close()
+    fetch = raw_client.fetch_frame(_TOPIC, 0, 500, len(small), partition=partition)
+    send(leader, Traffic(frames=[fetch], in_flight=_IN_FLIGHT), REQUESTS)
     for batch_bytes in _BATCH_BYTES:
         batch = raw_client.batch_of(batch_bytes, _RECORD_BYTES)
         for acks in (-1, 1):
             frame = raw_client.produce_frame(_TOPIC, batch, acks, partition)
-            client.pipeline(frame, REQUESTS // 4, _IN_FLIGHT)
-    client.close()
+            send(leader, Traffic(frames=[frame], in_flight=_IN_FLIGHT), REQUESTS // 4)
     time.sleep(_COMPILED_S)

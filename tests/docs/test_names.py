@@ -95,6 +95,7 @@ def test_every_named_option_exists_unless_it_is_named_as_missing() -> None:
     of_the_test_suite = {
         "--target",
         "--gigabytes",
+        "--quick",
         *OF_OTHERS,
         *re.findall(OPTION, " ".join(HUNTS)),
     }
