@@ -1,10 +1,10 @@
-"""The records of a batch that a client sent, checked against its header: in one pass over all of
-them, or by a look at the first bytes and the last record.
+"""The records of a batch that a client sent, walked and checked against its header.
 
 Law: nothing is built or copied per record, and any bytes end in an answer or in
 KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared,
-and decoded only if they differ or a client wrote them in more bytes than needed. A batch that
-`tail_fits` does not confirm is walked; it never refuses one.
+and decoded only if they differ or a client wrote them in more bytes than needed. Records that all
+have the lengths of the first of them are compared instead, all at once: `_walk_alike` answers as
+`_walk_each` would, or not at all.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
+from kbroker.model import new_tuple
 from kbroker.record.compression import most_unpacked_bytes
 from kbroker.record.default_record import (
-    Bytes,
     invalid,
     read_varint,
     skim_headers,
-    skim_record,
     varint_bytes,
 )
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
@@ -28,9 +27,7 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 SMALLEST_RECORD_BYTES: Final = 7
 
 DELTAS_AT_ONCE: Final = 64  # deltas whose varints share all bytes after the first
-_TAIL_BYTES: Final = 1024  # how much larger than the average record the last one may be
-_TAIL_TRIES: Final = 8
-
+_FEW: Final = 3  # records that are walked sooner than compared
 
 Plain = bytes | bytearray  # records that were unpacked
 
@@ -60,8 +57,7 @@ def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
     """
     check_claims(header)
     count = header.record_count
-    first_delta, _, _, _ = skim_record(plain, 0)
-    walked = [first_delta, first_delta, 0, 0]
+    walked = nothing_walked()
     at = 0
     try:
         for first in range(0, count, DELTAS_AT_ONCE):
@@ -80,112 +76,133 @@ def check_claims(header: BatchHeader) -> None:
         invalid(f"{count} records with last offset delta {header.last_offset_delta}")
 
 
+def nothing_walked() -> list[int]:
+    """The beginning of `walked` for `walk_some`: no delta is as large as the least one, or as small
+    as the largest one.
+    """
+    return [2**63, -(2**63), 0, 0]
+
+
 def walked_records(header: BatchHeader, walked: list[int]) -> WalkedRecords:
     """Turn the deltas that `walk_some` has found in all records into times."""
     base = header.base_timestamp
-    return WalkedRecords(base + walked[0], base + walked[1], walked[2], walked[3])
-
-
-def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
-    """True if an uncompressed batch ends with a record that has the last offset and the largest
-    time of its header, as batches of honest producers do. False proves nothing: the last record may
-    be older than another one, or hard to find.
-    """
-    count = header[12]
-    if count == 1:
-        return _only_record_fits(header, batch)
-    if count < 1:
-        return False
-    time_delta, offset_delta = header[8] - header[7], header[6]
-    size_bytes = -(-(len(batch) - HEADER_SIZE) // count)
-    start = _record_start(size_bytes, time_delta, offset_delta)
-    at = len(batch) - size_bytes
-    if start and bytes(batch[at : at + len(start)]) == start:  # records of one size are common
-        return True
-    tail = bytes(batch[-(len(batch) // count + _TAIL_BYTES) :])
-    mark = _mark(time_delta, offset_delta)
-    size = len(tail)
-    at = tail.rfind(mark, 1)
-    tries = _TAIL_TRIES
-    while at > 0 and tries:
-        length = _varint(size - at)
-        if tail.startswith(length, at - len(length)):
-            return True
-        at = tail.rfind(mark, 1, at)
-        tries -= 1
-    return False
-
-
-def _only_record_fits(header: BatchHeader, batch: Bytes) -> bool:
-    size = len(batch)
-    mark = _mark(header[8] - header[7], 0)
-    try:
-        length, at = read_varint(batch, HEADER_SIZE)
-        key_at = at + len(mark)
-        if at + length != size or batch[at:key_at] != mark:
-            return False
-        at = _behind_bytes(batch, _behind_bytes(batch, key_at))
-        return (batch[at] == 0 and at + 1 == size) or skim_headers(batch, at) == size
-    except (IndexError, KafkaError):
-        return False
-
-
-def _behind_bytes(batch: Bytes, at: int) -> int:
-    """The position after a key or value and its length, or null. IndexError past the end."""
-    twice = batch[at]
-    if twice >= 0x80:
-        length, at = read_varint(batch, at)
-        return at + length if length > 0 else at
-    return at + 1 if twice & 1 else at + 1 + (twice >> 1)
-
-
-# The same few lengths, offsets and time spans come again and again.
-@lru_cache(maxsize=4096)
-def _record_start(size_bytes: int, time_delta: int, offset_delta: int) -> bytes:
-    """The start of a record of this size, up to its key; empty if there is none."""
-    mark = _mark(time_delta, offset_delta)
-    for prefix in range(1, 6):
-        length = _varint(size_bytes - prefix)
-        if len(length) == prefix and size_bytes - prefix >= len(mark):
-            return length + mark
-    return b""
-
-
-@lru_cache(maxsize=4096)
-def _mark(time_delta: int, offset_delta: int) -> bytes:
-    """Attributes, time and offset: the bytes between the length of a record and its key."""
-    return b"\0" + _varint(time_delta) + _varint(offset_delta)
-
-
-_varint = lru_cache(maxsize=4096)(varint_bytes)
+    return new_tuple(WalkedRecords, (base + walked[0], base + walked[1], walked[2], walked[3]))
 
 
 def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
-    """Walk the records with these offset deltas, from `at` on; the position after them. `walked`:
-    least and largest time delta, records without key, records with another offset delta.
-
-    Nearly all varints are short, and read in place. IndexError past the end.
+    """Walk the records with these offset deltas, `DELTAS_AT_ONCE` at most, from `at` on; the
+    position after them. `walked`: least and largest time delta, records without key, records with
+    another offset delta. IndexError past the end.
     """
+    end = _walk_alike(plain, at, deltas, walked) if len(deltas) > _FEW else 0
+    return end or _walk_each(plain, at, deltas, walked)
+
+
+def _walk_alike(plain: Plain, start: int, deltas: range, walked: list[int]) -> int:
+    """Walk these records if all have the lengths of the first one, the offset deltas that are
+    expected and time deltas of one byte, as most have. The position after them; 0 leaves everything
+    as it was.
+    """
+    low, tail = _offset_bytes(deltas.start)
+    shared: list[int] = []  # positions in the first record of bytes that must be those of all
+    try:
+        second = _pass_field(plain, start, shared)
+        offset_at = shared[-1] + 3
+        key_at = offset_at + 1 + len(tail)
+        if plain[second] != plain[start] or _pass_fields(plain, key_at, shared) != second:
+            return 0
+    except (IndexError, KafkaError):
+        return 0
+    count, size = len(deltas), second - start
+    end = start + count * size
+    shared.extend(range(offset_at + 1, key_at))
+    if (
+        end > len(plain)
+        or plain[offset_at:end:size] != _EACH_BYTE[low : low + 2 * count : 2]
+        or plain[offset_at + 1 : key_at] != tail
+    ):
+        return 0
+    for at in shared:
+        if plain[at:end:size] != _ROWS[plain[at]][:count]:
+            return 0
+    times = plain[offset_at - 1 : end : size]
+    if not times.isascii():
+        return 0
+    for time in times[:1] if times == _ROWS[times[0]][:count] else set(times):
+        delta = _SIGNED[time]
+        if not walked[0] <= delta <= walked[1]:
+            walked[:2] = min(walked[0], delta), max(walked[1], delta)
+    walked[2] += count * (plain[key_at] & 1)
+    return end
+
+
+def _pass_field(plain: Plain, at: int, lengths: list[int]) -> int:
+    """The position after what begins with its length, of which the positions are noted."""
+    lengths.append(at)
+    length = plain[at]
+    if length < 0x80:
+        return at + _BEHIND[length]
+    high = plain[at + 1]
+    if high < 0x80 and not length & 1:
+        lengths.append(at + 1)
+        return at + 2 + (length + (high << 7) - 0x80 >> 1)
+    length, behind = read_varint(plain, at)
+    lengths.extend(range(at + 1, behind))
+    return behind + length if length > 0 else behind
+
+
+def _pass_fields(plain: Plain, at: int, lengths: list[int]) -> int:
+    """The position after key, value and headers, whose lengths are noted; 0 if the headers are too
+    many to compare, or broken.
+    """
+    at = _pass_field(plain, _pass_field(plain, at, lengths), lengths)
+    lengths.append(at)
+    twice = plain[at]
+    if twice & 0x81:
+        return 0
+    at += 1
+    for _ in range(twice >> 1):
+        if plain[at] & 1:
+            return 0
+        at = _pass_field(plain, _pass_field(plain, at, lengths), lengths)
+    return at
+
+
+def _walk_each(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:  # noqa: C901, PLR0912  a call per field would double the time
+    """Walk the records one after the other. Nearly all varints are short, and read in place."""
     least, most, keyless, misplaced = walked
     low_byte, tail = _offset_bytes(deltas.start)
-    behind = len(tail)
+    offset_bytes = 1 + len(tail)
+    second = tail[0] if tail else -1
+    further = tail[1:]
+    last_time = -1
     for low in range(low_byte, low_byte + 2 * len(deltas), 2):
         length = plain[at]
         if length < 0x80:
             at += 1
+        elif (high := plain[at + 1]) < 0x80:
+            length += (high << 7) - 0x80
+            at += 2
         else:
-            length, at = _doubled_length(plain, at)
+            length, at = read_varint(plain, at)
+            length *= 2
         twice_end = 2 * at + length
         delta = plain[at + 1]
         at += 2
-        if delta < 0x80:
-            delta = _SIGNED[delta]
-        else:
-            delta, at = read_varint(plain, at - 1, 10)
-        if not least <= delta <= most:
-            least, most = min(least, delta), max(most, delta)
-        if plain[at] == low and plain[at + 1 : at + 1 + behind] == tail:
-            at += 1 + behind
+        if delta != last_time:
+            if delta < 0x80:
+                last_time = delta
+                delta = _SIGNED[delta]
+            else:
+                delta, at = read_varint(plain, at - 1, 10)
+            if not least <= delta <= most:
+                least, most = min(least, delta), max(most, delta)
+        if (
+            plain[at] == low
+            and (not tail or plain[at + 1] == second)
+            and (not further or plain[at + 2 : at + offset_bytes] == further)
+        ):
+            at += offset_bytes
         else:
             found, at = read_varint(plain, at)
             misplaced += found != deltas.start + (low - low_byte) // 2
@@ -193,21 +210,17 @@ def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
         keyless += length & 1  # the sign, however long the varint is
         at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
         length = plain[at]
-        at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
-        at = skim_headers(plain, at) if plain[at] else at + 1
+        if length < 0x80:
+            at += _BEHIND[length]
+        elif (high := plain[at + 1]) < 0x80 and not length & 1:
+            at += 2 + (length + (high << 7) - 0x80 >> 1)
+        else:
+            at = _behind_field(plain, at)
+        at = _behind_headers(plain, at) if plain[at] else at + 1
         if 2 * at != twice_end:
             invalid("record of another length than its fields")
     walked[:] = least, most, keyless, misplaced
     return at
-
-
-def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The zigzag varint of a record's length, and where it ends; a bad one is odd or negative."""
-    high = plain[at + 1]
-    if high < 0x80:
-        return plain[at] & 0x7F | high << 7, at + 2
-    length, at = read_varint(plain, at)
-    return 2 * length, at
 
 
 def _behind_field(plain: Plain, at: int) -> int:
@@ -220,12 +233,31 @@ def _behind_field(plain: Plain, at: int) -> int:
     return at + length if length > 0 else at
 
 
+def _behind_headers(plain: Plain, at: int) -> int:
+    """The position after the headers whose count is at `at`."""
+    twice = plain[at]
+    if twice & 0x81:
+        return skim_headers(plain, at)
+    at += 1
+    for _ in range(twice >> 1):
+        length = plain[at]
+        if length & 1:
+            invalid("header without key")
+        at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
+        length = plain[at]
+        at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
+    return at
+
+
+@lru_cache(maxsize=256)
 def _offset_bytes(delta: int) -> tuple[int, bytes]:
     """The varint of an offset delta: its first byte, and what follows."""
     encoded = varint_bytes(delta)
     return encoded[0], encoded[1:]
 
 
+_EACH_BYTE: Final = bytes(range(0x100))
+_ROWS: Final = tuple(bytes((value,)) * DELTAS_AT_ONCE for value in range(0x100))
 _SIGNED: Final = tuple(value >> 1 ^ -(value & 1) for value in range(0x80))
 # By the one byte of a field's length: how far it is to the next field.
 _BEHIND: Final = tuple(1 if value & 1 else 1 + (value >> 1) for value in range(0x80))

@@ -20,6 +20,7 @@ from kbroker.record.record_walk import (
     DELTAS_AT_ONCE,
     WalkedRecords,
     check_claims,
+    nothing_walked,
     walk_some,
     walked_records,
 )
@@ -31,22 +32,17 @@ def walk_stream(header: BatchHeader, stream: RecordStream) -> WalkedRecords:
     """Walk records as `record_walk.walk_records` does; they need not fit into memory."""
     check_claims(header)
     count = header.record_count
-    walked: list[int] | None = None
+    walked = nothing_walked()
     index = 0
     while index < count:
-        end = min(count, index + DELTAS_AT_ONCE - index % DELTAS_AT_ONCE)
-        if walked is None:  # the first record says where times begin
-            delta, offset_delta, has_key = stream.skim()
-            walked = [delta, delta, int(not has_key), int(offset_delta != 0)]
-            index = 1
-        elif _walk_held(stream, range(index, end), walked):
+        end = min(count, index + DELTAS_AT_ONCE)
+        if _walk_held(stream, range(index, end), walked):
             index = end
         elif stream.left >= _RETRIED_BYTES or not stream.more():
             for expected in range(index, end):
                 _skim_one(stream, expected, walked)
             index = end
     stream.check_end()
-    assert walked is not None
     return walked_records(header, walked)
 
 

@@ -9,22 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import KafkaError
+from kbroker.record.batch_tail import tail_fits
 from kbroker.record.compression import decompress
-from kbroker.record.default_record import skim_record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     HEADER_SIZE,
-    BatchHeader,
     BatchOptions,
     Record,
     build,
-    payload,
     read_header,
     records,
 )
-from kbroker.record.record_walk import tail_fits
 from tests.fakes.logs.walked_batch import walk_batch
 
 LIMIT = 1 << 20
@@ -106,39 +103,3 @@ def test_old_messages_give_records_or_a_refusal(
     message = bytes(8) + len(body).to_bytes(4, "big") + body
 
     outcome(lambda: list(any_records(message)))
-
-
-def walked_slowly(header: BatchHeader, batch: bytes | bytearray) -> tuple[int, int, int, int]:
-    """Return what a walk finds, one record after the other."""
-    plain = payload(header, batch, 0, LIMIT)
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise KafkaError(ErrorCode.INVALID_RECORD)
-    at = keyless = misplaced = 0
-    times = []
-    for expected in range(header.record_count):
-        delta, offset, has_key, at = skim_record(plain, at)
-        misplaced += offset != expected
-        times.append(header.base_timestamp + delta)
-        keyless += not has_key
-    if at != len(plain):
-        raise KafkaError(ErrorCode.INVALID_RECORD)
-    return min(times), max(times), keyless, misplaced
-
-
-@given(record_lists, st.integers(0, 100), st.data())
-def test_a_walk_finds_what_is_found_record_by_record(
-    entries: list[Record], first: int, data: st.DataObject
-) -> None:
-    entries = [Record(n, n, None, b"") for n in range(first)] + entries
-    batch = bytearray(build([record._replace(offset=n) for n, record in enumerate(entries)]))
-    for _ in range(data.draw(st.integers(0, 2))):
-        batch[data.draw(st.integers(HEADER_SIZE, len(batch) - 1))] = data.draw(st.integers(0, 255))
-    header = read_header(batch)
-
-    try:
-        expected = walked_slowly(header, batch)
-    except KafkaError:
-        with pytest.raises(KafkaError):
-            walk_batch(header, batch)
-        return
-    assert walk_batch(header, batch) == expected

@@ -41,7 +41,8 @@ from kbroker.log.append.append_rules import (
 )
 from kbroker.log.append.message_set import holds_batch, size_of_next
 from kbroker.log.producers.log_append_info import RecordError
-from kbroker.model import NO_TIMESTAMP, TopicPartition
+from kbroker.model import NO_TIMESTAMP, TopicPartition, new_tuple
+from kbroker.record.batch_tail import only_record_fits, tail_fits
 from kbroker.record.compression import (
     COMPRESSION_MASK,
     ZSTD,
@@ -70,13 +71,14 @@ from kbroker.record.record_walk import (
     SMALLEST_RECORD_BYTES,
     WalkedRecords,
     check_record_count,
-    tail_fits,
     walk_records,
 )
 from kbroker.record.stream_walk import numbered, times_and_keys, timestamps_outside, walk_stream
 
 WritableBatch = bytearray | memoryview
 
+# With one of them records are packed, or have their time from the header alone.
+_DEEP_BITS = COMPRESSION_MASK | TIMESTAMP_TYPE_BIT
 _PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
 _LEAST_TIMESTAMP, _LATEST_TIMESTAMP = -(2**63), 2**63 - 1
 
@@ -154,7 +156,7 @@ def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
     Uncompressed, it ends with the record that its header mentions. Compressed, it has no more
     records than bytes, times that belong together, and begins as its codec does.
     """
-    kind = header.attributes & (COMPRESSION_MASK | TIMESTAMP_TYPE_BIT)
+    kind = header.attributes & _DEEP_BITS
     if not kind:
         return tail_fits(header, batch)
     return (
@@ -179,6 +181,15 @@ def open_batch(
     Raises TakesLongError beyond `limit`; KafkaError: INVALID_RECORD, INVALID_TIMESTAMP
     (InvalidRecordsError names the records), UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
     """
+    newest = header.max_timestamp
+    if (
+        header.record_count == 1
+        and not (rules.compression or rules.is_compacted or header.attributes & _DEEP_BITS)
+        and now_ms - rules.timestamp_before_max_ms <= newest
+        and NO_TIMESTAMP <= newest <= now_ms + rules.timestamp_after_max_ms
+        and only_record_fits(header, batch)
+    ):
+        return new_tuple(OpenedBatch, (batch, header, newest))  # as nearly all batches of one are
     check_stamps(header, rules, header.record_count)
     stamps = rules.stamps_append_time
     codec = rules.compression
@@ -198,14 +209,12 @@ def open_batch(
         if not isinstance(limit, WorkerThread):
             raise TakesLongError
     if changes_codec or walked.misplaced:
-        batch = _made_again(header, batch, walked, rules, limit.pace)
-        if len(batch) > rules.max_message_bytes:
-            raise batch_too_large(len(batch), topic_partition, rules)
+        batch = _made_again(header, batch, topic_partition, walked, rules, limit.pace)
         header = read_header(batch)
     newest = max(walked.max_timestamp, NO_TIMESTAMP)
     if not stamps and (newest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT):
         assign_max_timestamp(header, batch, 0, newest)
-    return OpenedBatch(batch, header, newest)
+    return new_tuple(OpenedBatch, (batch, header, newest))
 
 
 def _walked(
@@ -215,17 +224,21 @@ def _walked(
     if isinstance(limit, WorkerThread):
         return walk_stream(header, record_stream(header, batch, pace=limit.pace))
     count = header.record_count
-    byte_cost = BYTE_COSTS[header.attributes & COMPRESSION_MASK] + further_cost
+    codec = header.attributes & COMPRESSION_MASK
+    byte_cost = BYTE_COSTS[codec] + further_cost
     most_bytes = limit.byte_cost // byte_cost
     if count > limit.records or len(batch) - HEADER_SIZE > most_bytes:
         raise TakesLongError
-    try:
-        plain = plain_records(header, batch, most_bytes)
-    except KafkaError as error:
-        limit.use_up()
-        if error.code == ErrorCode.MESSAGE_TOO_LARGE:
-            raise TakesLongError from None
-        raise
+    if not codec:
+        plain: bytes | bytearray = bytes(memoryview(batch)[HEADER_SIZE:])  # read faster than a view
+    else:
+        try:
+            plain = plain_records(header, batch, most_bytes)
+        except KafkaError as error:
+            limit.use_up()
+            if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+                raise TakesLongError from None
+            raise
     limit.records -= count
     limit.byte_cost -= len(plain) * byte_cost
     return walk_records(header, plain)
@@ -234,12 +247,13 @@ def _walked(
 def _made_again(
     header: BatchHeader,
     batch: WritableBatch,
+    topic_partition: TopicPartition,
     walked: WalkedRecords,
     rules: AppendRules,
     pace: Pace | None,
 ) -> bytearray:
     """The batch with the topic's codec, and with offsets that follow each other. As in Kafka, of
-    its attributes only those are kept that a producer may set.
+    its attributes only those are kept that a producer may set. Raises KafkaError MESSAGE_TOO_LARGE.
     """
     codec = header.compression if rules.compression is None else rules.compression
     kept = header.attributes & (TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT)
@@ -248,7 +262,10 @@ def _made_again(
     if walked.misplaced:
         body = numbered(header, RecordStream(body))
     body = bounded_pieces(body, most_unpacked_bytes(codec, rules.max_message_bytes))
-    return bytearray(join_pieces(changed, body, rules.compression_level))
+    made = bytearray(join_pieces(changed, body, rules.compression_level))
+    if len(made) > rules.max_message_bytes:
+        raise batch_too_large(len(made), topic_partition, rules)
+    return made
 
 
 def check_stamps(

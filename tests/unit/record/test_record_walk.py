@@ -1,6 +1,8 @@
-"""Records held against what their batch says of them: walked whole, or by their tail."""
+"""Records held against what their batch says of them: walked whole."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -26,11 +28,7 @@ from kbroker.record.record_batch import (
     read_header,
 )
 from kbroker.record.record_stream import RecordStream
-from kbroker.record.record_walk import (
-    check_record_count,
-    tail_fits,
-    walk_records,
-)
+from kbroker.record.record_walk import check_record_count, walk_records
 from kbroker.record.stream_walk import times_and_keys, timestamps_outside
 from tests.fakes.logs.walked_batch import walk_batch
 
@@ -223,74 +221,64 @@ def test_a_compressed_batch_has_no_more_records_than_could_be_unpacked(codec: in
         check_record_count(header._replace(record_count=most + 1), 79)
 
 
-@pytest.mark.parametrize("count", [1, 2, 64, 65, 500])
-@pytest.mark.parametrize("value_bytes", [0, 1, 60, 1_000, 9_000])
-def test_the_tail_of_an_honest_batch_fits(count: int, value_bytes: int) -> None:
-    entries = [
-        Record(n, 1000 + n // 3, b"k", bytes([1 + n % 255]) * value_bytes) for n in range(count)
-    ]
-    batch = bytearray(build(entries))
-
-    assert tail_fits(read_header(batch), batch)
-    assert tail_fits(read_header(batch), memoryview(batch))
+LIKE_THE_FIRST = [
+    Record(n, 7_000 + n % 3, b"key", b"v" * 90, (("h", b"1"), ("", None))) for n in range(130)
+]
 
 
-@pytest.mark.parametrize("key", [None, b"", b"k", b"k" * 63, b"k" * 64, b"k" * 9_000])
-@pytest.mark.parametrize("value", [None, b"", b"v" * 63, b"v" * 64, b"v" * 9_000])
-@pytest.mark.parametrize("headers", [(), (("h", None),), (("h", b"1"), ("", b""))])
-def test_an_only_record_fits_whatever_it_holds(
-    key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
-) -> None:
-    batch = bytearray(build([Record(0, 1000, key, value, headers)]))
-
-    assert tail_fits(read_header(batch), memoryview(batch))
-    assert not tail_fits(read_header(batch), memoryview(batch)[:-1])
-    assert not tail_fits(read_header(batch)._replace(max_timestamp=1001), batch)
-
-
-@pytest.mark.parametrize("position", range(HEADER_SIZE, HEADER_SIZE + 13))
-def test_an_only_record_with_another_length_does_not_fit(position: int) -> None:
-    batch = bytearray(build([Record(0, 1000, b"kk", b"vv", (("h", b"1"),))]))
-    is_length = position - HEADER_SIZE not in (5, 6, 8, 9, 12)  # bytes of key, value, header key
-    batch[position] ^= 0x42
-
-    assert tail_fits(read_header(batch), batch) is not is_length
-
-
-def test_a_batch_full_of_zeros_is_left_to_the_walk_at_worst() -> None:
-    batch = bytearray(build([Record(n, 0, b"", bytes(2_000)) for n in range(9)]))
-
-    assert not tail_fits(read_header(batch)._replace(max_timestamp=1), batch)
-    assert walk_batch(read_header(batch), batch) == (0, 0, 0, 0)
-
-
+@pytest.mark.parametrize("index", [1, 63, 64, 65, 127, 129])
 @pytest.mark.parametrize(
-    "change",
+    "other",
     [
-        {"record_count": 101, "last_offset_delta": 100},
-        {"record_count": 99, "last_offset_delta": 98},
-        {"max_timestamp": 2_000_000},
-        {"max_timestamp": 1_098},
-        {"base_timestamp": 999},
+        {"timestamp": 6_000},
+        {"timestamp": 7_063},
+        {"timestamp": 7_064},
+        {"key": None},
+        {"key": b"k"},
+        {"value": None},
+        {"key": b"keys", "value": b"v" * 89},
+        {"headers": ()},
+        {"headers": (("", b"1"), ("h", None))},
     ],
     ids=str,
 )
-def test_a_tail_that_its_header_does_not_speak_of_does_not_fit(change: dict[str, int]) -> None:
-    batch = bytearray(build([Record(n, 1000 + n, b"k", b"v" * 50) for n in range(100)]))
+def test_one_record_unlike_all_others_is_found(index: int, other: dict[str, Any]) -> None:
+    entries = LIKE_THE_FIRST.copy()
+    entries[index] = entries[index]._replace(**other)
+    times = [record.timestamp for record in entries]
+    batch = build(entries)
 
-    assert not tail_fits(read_header(batch)._replace(**change), batch)
+    walked = walk_batch(read_header(batch), batch)
 
-
-@pytest.mark.parametrize("position", [-55, -56, -57, -58, -59])
-def test_a_last_record_with_another_length_time_or_offset_does_not_fit(position: int) -> None:
-    batch = bytearray(build([Record(n, 1000, b"k", b"v" * 50) for n in range(100)]))
-    batch[position] ^= 0x42
-
-    assert not tail_fits(read_header(batch), batch)
+    assert walked == (min(times), max(times), sum(r.key is None for r in entries), 0)
 
 
-def test_the_newest_record_in_the_middle_is_left_to_the_walk() -> None:
-    batch = bytearray(build([Record(n, 1000 - n, b"k", b"v") for n in range(100)]))
+@pytest.mark.parametrize("index", [0, 1, 64, 129])
+def test_one_record_with_another_offset_than_all_others_like_it_is_found(index: int) -> None:
+    entries = LIKE_THE_FIRST.copy()
+    entries[index] = entries[index]._replace(offset=index ^ 1)
+    batch = build(entries)
 
-    assert not tail_fits(read_header(batch), batch)
-    assert walk_batch(read_header(batch), batch).max_timestamp == 1000
+    header = read_header(batch)._replace(last_offset_delta=129)
+
+    assert walk_batch(header, batch).misplaced == 1
+
+
+@pytest.mark.parametrize("place", [0, 5, 9, 10, 101, 102, 104])
+def test_records_that_all_lie_about_the_same_length_are_invalid(place: int) -> None:
+    one = build([LIKE_THE_FIRST[0]])[HEADER_SIZE:]
+    batch = bytearray(build(LIKE_THE_FIRST[:60]))
+    assert len(batch) == HEADER_SIZE + 60 * len(one)
+    for start in range(HEADER_SIZE, len(batch), len(one)):
+        batch[start + place] ^= 2
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_batch(read_header(batch), batch)
+
+
+@pytest.mark.parametrize("cut", [1, 50, 106])
+def test_records_like_each_other_that_end_early_are_invalid(cut: int) -> None:
+    header, plain = plain_of(build(LIKE_THE_FIRST[:60]))
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_records(header, plain[:-cut])
