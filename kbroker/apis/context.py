@@ -90,6 +90,7 @@ class RequestContext:
     __slots__ = ("api_version", "connection", "header", "services")
 
     twice = _NOTHING_TWICE  # beyond what a handler can see itself
+    is_of_part = False  # of a request that is too large to be read as a whole
 
     def __init__(
         self, header: RequestHeader, connection: ConnectionInfo, services: Services
@@ -166,7 +167,7 @@ class LargeContext(RequestContext):
     request names more than once.
     """
 
-    __slots__ = ("share", "twice")
+    __slots__ = ("is_of_part", "share", "twice")
 
     def __init__(
         self, request: Request, services: Services, share: Share, twice: NamedTwice = _NOTHING_TWICE
@@ -174,6 +175,7 @@ class LargeContext(RequestContext):
         super().__init__(request.header, request.connection, services)
         self.share = share
         self.twice = twice
+        self.is_of_part = twice is not _NOTHING_TWICE
 
     async def take(self, size_bytes: int) -> Share:
         """Take so much beside what is taken already."""

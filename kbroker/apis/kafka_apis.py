@@ -24,7 +24,7 @@ from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import LargeContext, Later, RequestContext, Result, Services
-from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come
+from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come, is_large
 from kbroker.apis.large_requests import (
     FEW_BYTES,
     Beside,
@@ -113,6 +113,10 @@ class KafkaApis:
             if self._asks_for_newer_versions(header):
                 return self._unsupported_api_versions(request)
             served = self._serve(header.api_key, header.api_version, header.client_id)
+        if served.known is not None:
+            known = self._known_answer(served, request)
+            if known is not None:
+                return known
         frame = request.frame
         if len(frame) > served.large_bytes:
             return self._handle_large(served, request)
@@ -121,6 +125,18 @@ class KafkaApis:
         return self._handle_small(
             served, request, RequestContext(request.header, request.connection, self._services)
         )
+
+    def _known_answer(self, served: Served, request: Request) -> Response | None:
+        """Answer what was asked before; None if it was not, or has to wait for memory."""
+        assert served.known is not None
+        message = served.known(self._services, request)
+        if message is None:
+            return None
+        head = _head(served, request)
+        if not is_large(len(message)):
+            return Response([head + message])
+        share = self.room.share(request.connection)
+        return Response([head, message], 0, share) if share.take_now(len(message)) else None
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
         share = (self.room if self.room.is_full else self.small_room).share(request.connection)
@@ -381,6 +397,8 @@ class KafkaApis:
         if version not in api.versions:
             raise UnservedError(unserved_version(api.name, version, str(api.versions)), client_id)
         served = Served(api, version, self._services.authorizer)
+        if self._quotas is not None:
+            served.known = None
         self._served[key, version] = served
         return served
 

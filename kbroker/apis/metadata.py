@@ -5,6 +5,8 @@ offline replicas. v7: leader epochs. v8: authorized operations (of the cluster u
 topic ids. v12: topics asked for by id. A missing topic that may be created is created first;
 LEADER_NOT_AVAILABLE makes the client ask again if that takes long, any other code says why it
 cannot be created.
+
+An answer without a refusal is kept until the cluster changes (`kept_metadata`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from types import MappingProxyType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.kept_metadata import keep, known, written_and_kept
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.now_or_later import NowOrLater
@@ -22,8 +25,9 @@ from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
+from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
+from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED, MetadataCache
 from kbroker.slices import slices
 from kbroker.topic_name import is_valid_topic_name
 from kbroker.turns import ENTRIES
@@ -44,6 +48,7 @@ _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
     AskedInside(AclOperation.CREATE, AclResourceType.CLUSTER),
     AskedInside(AclOperation.CREATE, AclResourceType.TOPIC),
     parts=Parts("topics", "topics", key="name+topic_id", again=Again.LEFT_OUT),
+    known=known,
 )
 def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[MetadataResponse]:
     """Describe the cluster and the topics asked for; missing ones are created if allowed."""
@@ -53,8 +58,8 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         size_bytes = _bytes_of(ctx, names)
         if is_large(size_bytes):
             parts = (_describe_all(ctx, request, some) for some in slices(names, ENTRIES))
-            return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
-        return _response(ctx, request, _describe_all(ctx, request, names))
+            return written_and_kept(ctx, request, _response(ctx, request, []), parts, size_bytes)
+        return _kept(ctx, request, _response(ctx, request, _describe_all(ctx, request, names)))
     _check_names(ctx.api_version, topics)
     topics = _distinct(topics)
     hidden = _hidden(ctx, topics)
@@ -69,8 +74,29 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
     size_bytes = _bytes_of(ctx, names)
     if is_large(size_bytes):
         parts = (_describe_and_tell(ctx, request, some, hidden) for some in slices(topics, ENTRIES))
+        if _are_there(ctx.services.metadata, topics):
+            return written_and_kept(ctx, request, _response(ctx, request, []), parts, size_bytes)
         return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
-    return _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
+    return _kept(
+        ctx, request, _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
+    )
+
+
+def _kept(
+    ctx: RequestContext, request: MetadataRequest, response: MetadataResponse
+) -> MetadataResponse:
+    """The answer itself, which is kept if it refuses nothing: the log has each refusal."""
+    if not any(topic.error_code for topic in response.topics):
+        keep(ctx, request, encode(response, ctx.api_version))
+    return response
+
+
+def _are_there(metadata: MetadataCache, topics: list[MetadataRequest.MetadataRequestTopic]) -> bool:
+    names = (
+        topic.name if topic.topic_id == ZERO_UUID else metadata.topic_name(topic.topic_id)
+        for topic in topics
+    )
+    return all(name is not None and metadata.contains_topic(name) for name in names)
 
 
 def _bytes_of(ctx: RequestContext, names: list[str]) -> int:

@@ -23,6 +23,7 @@ from kbroker.apis.authorization import Need
 from kbroker.apis.request_parts import Parts
 from kbroker.peers.cluster_action import versions_for_clients
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.request import Request
 from kbroker.protocol.schema import Message, Versions, request_class
 
 Handler = Callable[..., Any]
@@ -30,6 +31,8 @@ Shown = Callable[[Any, Any, Any], bool]
 """(ctx, request, response): whether this broker shows what the response says was done."""
 Exempt = Callable[[Any], bool]
 """(request): whether a broker asks, whom clients' quotas leave alone."""
+Known = Callable[[Any, Request], bytes | None]
+"""(services, request): the message that answers it, if that is known by the request's bytes."""
 HandlerT = TypeVar("HandlerT", bound=Handler)
 T = TypeVar("T")
 
@@ -47,6 +50,7 @@ class Api:
     forwarded: Shown | None = None  # given if only the controller can answer
     parts: Parts | tuple[Parts, ...] | None = None  # alternatives for different versions
     exempt: Exempt | None = None  # given if brokers ask what clients ask, too
+    known: Known | None = None
 
 
 class Listed(NamedTuple):
@@ -66,13 +70,15 @@ def api(
     forwarded: Shown | None = None,
     parts: Parts | tuple[Parts, ...] | None = None,
     exempt: Exempt | None = None,
+    known: Known | None = None,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> NowOrLater[response]` for a request class.
 
     `needs` are the operations that a client must be authorized to. With `forwarded`, a broker that
     is not controller passes the request on to it, and answers once `forwarded` says that clients
     which ask this broker next will see what was done. With `parts`, a large request is answered
-    part by part; without any it may have only few entries. What is `exempt` is not throttled.
+    part by part; without any it may have only few entries. What is `exempt` is not throttled. What
+    is `known` is not read: where everybody may ask anything, without quotas.
 
     Raises ValueError for a key that is registered twice.
     """
@@ -93,6 +99,7 @@ def api(
             forwarded,
             parts,
             exempt,
+            known,
         )
         return handler
 

@@ -41,6 +41,7 @@ class Served:
         "has_code",
         "header",
         "is_produce",
+        "known",
         "large_bytes",
         "most_elements",
         "name",
@@ -66,6 +67,7 @@ class Served:
         self.is_produce = api.key == PRODUCE_KEY
         self.name = api.name
         self.exempt = api.exempt
+        self.known = api.known if authorizer is ALLOW_ALL else None  # which asks nobody
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.most_elements = api.request_class.max_elements  # for brokers

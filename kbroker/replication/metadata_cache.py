@@ -3,7 +3,7 @@
 Law: owned by the event loop; only `update` changes it, except for the cluster's features, which
 come from the tree. Answers to Metadata are built from structs that are kept per topic, with their
 bytes, until the topic or the set of live brokers changes: such a struct belongs to the cache, and
-nobody who puts it into an answer may change it.
+nobody who puts it into an answer may change it. Whole answers are kept until anything changes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kbroker.model import (
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.replication.kept_answers import KeptAnswers
 
 PartitionState = UpdateMetadataRequest.UpdateMetadataPartitionState
 
@@ -65,6 +66,7 @@ class MetadataCache:
         self.is_offline_here: Callable[[TopicPartition], bool] = lambda _: False
         self.supported_features = SUPPORTED_FEATURES
         self.finalized_features = FinalizedFeatures()  # from the tree
+        self.answers = KeptAnswers()  # to Metadata
 
     # What the controller says
 
@@ -75,6 +77,7 @@ class MetadataCache:
         merely be unreadable, and the offsets of deleted partitions are dropped. The request has the
         newest shape, see `controller_requests/request_shapes.py`.
         """
+        self.answers.forget()
         self.controller_epoch = request.controller_epoch
         self._controller_id = request.controller_id
         self._set_brokers(request.live_brokers)
@@ -102,6 +105,7 @@ class MetadataCache:
         The controller may hear of it late, or never: a broker's own tree may lie in the directory
         that failed.
         """
+        self.answers.forget()
         for topic_partition in partitions:
             state = self.partition_state(topic_partition)
             if state is not None:

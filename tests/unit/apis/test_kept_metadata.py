@@ -1,0 +1,330 @@
+"""Answers to Metadata that are kept: the same as those that are made, and never from before a
+change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kbroker.apis import kept_metadata
+from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.registry import registered
+from kbroker.model import TopicPartition
+from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.request import Request, Response
+from kbroker.replication.kept_answers import LARGEST_BYTES, MOST_BYTES, Asked, KeptAnswers
+from tests.fakes.clusters.replication_cluster import (
+    ReplicationCluster,
+    partition_metadata,
+    topic_id_of,
+    update_metadata,
+)
+from tests.fakes.requests.api_context import ApiCaller, connection
+from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
+from tests.fakes.requests.recording_replier import request_of
+
+KEY = 3
+Topic = MetadataRequest.MetadataRequestTopic
+
+
+class Asker:
+    """Sends Metadata to a broker; `made` counts the answers that were not there already."""
+
+    def __init__(self, cluster: ReplicationCluster, **services: Any) -> None:
+        self.cluster = cluster
+        self.services = replace(ApiCaller(cluster, auto_create=False).services, **services)
+        api = registered()[KEY]
+        self.made = 0
+
+        def handler(ctx: Any, request: Any) -> Any:
+            self.made += 1
+            return api.handler(ctx, request)
+
+        self.apis = KafkaApis({KEY: replace(api, handler=handler)}, self.services)
+        self.without = KafkaApis({KEY: replace(api, known=None)}, self.services)
+
+    def __call__(self, request: Request) -> bytes:
+        return self._sent(self.apis, request)
+
+    def made_again(self, request: Request) -> bytes:
+        """The answer as it is made."""
+        return self._sent(self.without, request)
+
+    def _sent(self, apis: KafkaApis, request: Request) -> bytes:
+        result: Any = apis.handle(request)
+        while inspect.isawaitable(result):
+            result = self.cluster.loop.run_until_complete(asyncio.wait_for(result, 5))
+        assert isinstance(result, Response)
+        return b"".join(bytes(piece) for piece in result.pieces)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ask(cluster: ReplicationCluster) -> Asker:
+    cluster.lead("t")
+    return Asker(cluster)
+
+
+def request(*names: str, version: int = 9, behind: bytes = b"", **values: Any) -> Request:
+    message = MetadataRequest(topics=[Topic(name=name) for name in names], **values)
+    return request_of(KEY, version, encode(message, version) + behind)
+
+
+@pytest.mark.usefixtures("small_or_large")
+@pytest.mark.parametrize("version", range(14))
+def test_an_equal_request_gets_the_answer_that_is_there(ask: Asker, version: int) -> None:
+    first = ask(request("t", version=version))
+    again = ask(request("t", version=version)._replace(header=request_of(3, version, b"").header))
+
+    assert ask.made == 1
+    assert first == again == ask.made_again(request("t", version=version))
+
+
+def test_each_answer_has_the_number_of_its_request(ask: Asker) -> None:
+    ask(request("t"))
+    body = encode(MetadataRequest(topics=[Topic(name="t")]), 9)
+
+    second = ask(request_of(KEY, 9, body, correlation_id=77))
+
+    assert ask.made == 1
+    assert int.from_bytes(second[:4], "big") == 77
+
+
+def the_leader(cluster: ReplicationCluster) -> None:
+    state = partition_metadata(leader=1, leader_epoch=4, isr=(0, 1), replicas=(0, 1))
+    cluster.metadata.update(update_metadata(("t", state)))
+
+
+def the_isr(cluster: ReplicationCluster) -> None:
+    state = partition_metadata(leader=0, isr=(0, 1), replicas=(0, 1))
+    cluster.metadata.update(update_metadata(("t", state)))
+
+
+def the_partitions(cluster: ReplicationCluster) -> None:
+    cluster.metadata.update(update_metadata(("t", partition_metadata(1))))
+
+
+def the_topic(cluster: ReplicationCluster) -> None:
+    cluster.metadata.update(update_metadata(("t", partition_metadata(leader=-2))))
+
+
+def the_brokers(cluster: ReplicationCluster) -> None:
+    cluster.metadata.update(update_metadata(brokers=(0, 2)))
+
+
+def the_rack(cluster: ReplicationCluster) -> None:
+    cluster.metadata.update(update_metadata(racks={0: "r"}))
+
+
+def the_controller(cluster: ReplicationCluster) -> None:
+    cluster.metadata.update(update_metadata(controller_id=2))
+
+
+def the_disk(cluster: ReplicationCluster) -> None:
+    cluster.metadata.is_offline_here = lambda _: True
+    cluster.metadata.replicas_failed([TopicPartition("t", 0)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        the_leader,
+        the_isr,
+        the_partitions,
+        the_topic,
+        the_brokers,
+        the_rack,
+        the_controller,
+        the_disk,
+    ],
+)
+def test_the_next_request_sees_what_has_changed(
+    ask: Asker, change: Callable[[ReplicationCluster], None]
+) -> None:
+    before = ask(request("t"))
+
+    change(ask.cluster)
+
+    assert ask(request("t")) == ask.made_again(request("t")) != before
+
+
+def test_what_other_clients_reach_otherwise_is_another_answer(cluster: ReplicationCluster) -> None:
+    cluster.lead("t")
+    cluster.metadata.update(update_metadata(host=""))
+    ask = Asker(cluster)
+    plain = request("t")
+    others = [
+        plain._replace(connection=connection("OTHER", "127.0.0.1", 9092)),
+        plain._replace(connection=connection("PLAINTEXT", "10.0.0.1", 9092)),
+        plain._replace(connection=connection("PLAINTEXT", "127.0.0.1", 1)),
+        request("t", version=8),
+        request("t", include_topic_authorized_operations=True),
+        request("t", version=10, include_cluster_authorized_operations=True),
+        request("t", version=10),
+    ]
+    ask(plain)
+
+    answers = [ask(each) for each in others]
+
+    assert ask.made == 1 + len(others)
+    assert answers == [ask.made_again(each) for each in others]
+
+
+def test_a_refusal_is_not_kept_so_that_the_log_hears_of_each(ask: Asker) -> None:
+    missing = request("t", "missing")
+
+    assert ask(missing) == ask(missing)
+    assert ask.made == 2
+    ask.cluster.lead("missing")
+    assert ask(missing) == ask.made_again(missing)
+
+
+def test_bytes_behind_a_request_are_counted_each_time(ask: Asker) -> None:
+    ask(request("t"))
+
+    for _ in range(2):
+        ask(request("t", behind=b"x"))
+
+    assert ask.made == 3
+    assert ask.apis.trailing_bytes.value == 2
+
+
+class NoQuotas:
+    """Throttles nobody, but wants to be asked."""
+
+    def throttle_ms(self, usage: object) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    "services",
+    [
+        {"quotas": NoQuotas()},
+        {"authorizer": DenyingAuthorizer()},
+        {
+            "authorizer": DenyingAuthorizer(
+                (AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, "t"))
+            )
+        },
+    ],
+)
+def test_who_has_to_be_asked_is_asked_each_time(
+    cluster: ReplicationCluster, services: dict[str, Any]
+) -> None:
+    cluster.lead("t")
+    Asker(cluster)(request("t"))
+    ask = Asker(cluster, **services)
+
+    assert ask(request("t")) == ask(request("t"))
+    assert ask.made == 2
+
+
+@pytest.mark.usefixtures("small_or_large")
+def test_a_change_amid_a_large_answer_is_seen_by_the_next_request(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = kept_metadata.written
+
+    async def with_a_change(*args: Any) -> Any:
+        response = await written(*args)
+        the_leader(ask.cluster)
+        return response
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept_metadata, "written", with_a_change)
+        ask(request("t"))
+
+    the_leader(ask.cluster)
+    assert ask(request("t")) == ask.made_again(request("t"))
+
+
+def test_a_large_answer_waits_where_there_is_no_memory_for_it(
+    ask: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbroker.apis.large_answers.SMALL_BYTES", -1)
+    first = ask(request("t"))
+    holder = ask.apis.room.share()
+    holder.hold(1 << 40)
+
+    waiting = ask.apis.handle(request("t"))
+    assert inspect.isawaitable(waiting)
+    holder.give_back()
+
+    result: Any = ask.cluster.loop.run_until_complete(asyncio.wait_for(waiting, 5))
+    assert b"".join(result.pieces) == first
+
+
+def random_change(cluster: ReplicationCluster, rng: random.Random) -> None:
+    state = partition_metadata(
+        rng.randrange(3),
+        leader=rng.choice([-2, -1, 0, 1, 2]),
+        isr=rng.sample([0, 1, 2], rng.randrange(1, 4)),
+        replicas=(0, 1, 2),
+    )
+    cluster.metadata.update(
+        update_metadata(
+            (rng.choice("abcd"), state),
+            brokers=rng.sample([0, 1, 2], rng.randrange(1, 4)),
+            controller_id=rng.randrange(3),
+            host=rng.choice(["", "h"]),
+        )
+    )
+
+
+def random_request(rng: random.Random) -> Request:
+    version = rng.randrange(14)
+    names = [Topic(name=rng.choice("abcd")) for _ in range(rng.randrange(3))]
+    if version >= 12 and rng.randrange(2):
+        names = [Topic(name=None, topic_id=topic_id_of(name.name or "")) for name in names]
+    message = MetadataRequest(
+        topics=None if version and not rng.randrange(4) else names,
+        allow_auto_topic_creation=bool(rng.randrange(2)),
+        include_topic_authorized_operations=bool(rng.randrange(2)),
+    )
+    conn = connection("PLAINTEXT", rng.choice(["127.0.0.1", "::ffff:10.0.0.1"]), 9092)
+    return request_of(KEY, version, encode(message, version))._replace(connection=conn)
+
+
+@pytest.mark.usefixtures("small_or_large")
+def test_thousands_of_answers_between_changes_are_as_they_would_be_made(
+    cluster: ReplicationCluster,
+) -> None:
+    ask, rng = Asker(cluster), random.Random(5)
+    asked = 0
+    for _ in range(60):
+        random_change(cluster, rng)
+        requests = [random_request(rng) for _ in range(8)]
+        for each in rng.choices(requests, k=40):
+            asked += 1
+            assert ask(each) == ask.made_again(each)
+
+    assert ask.made < asked / 2
+
+
+def asked(name: bytes) -> Asked:
+    return Asked(9, "PLAINTEXT", "h", 1, name)
+
+
+def test_what_is_kept_takes_no_more_than_its_bytes_and_the_oldest_goes_first() -> None:
+    kept = KeptAnswers()
+    answer = bytes(LARGEST_BYTES - 2)
+    for at in range(6):
+        kept.keep(asked(b"%d" % at), answer, kept.since)
+
+    assert [kept.find(asked(b"%d" % at)) is not None for at in range(6)] == [False] * 2 + [True] * 4
+    assert 4 * (LARGEST_BYTES - 1) <= MOST_BYTES
+    kept.keep(asked(b"large"), bytes(LARGEST_BYTES), kept.since)
+    assert kept.find(asked(b"large")) is None
+    before = kept.since
+    kept.forget()
+    assert kept.find(asked(b"5")) is None
+    kept.keep(asked(b"5"), b"from before", before)
+    assert kept.find(asked(b"5")) is None
