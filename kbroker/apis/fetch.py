@@ -63,18 +63,23 @@ def _is_from_follower(request: FetchRequest) -> bool:
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""
     if ctx.api_version < FIRST_VERSION_WITH_FORMAT_2:
-        return fetch_converted(ctx, request, _handle)
-    return _handle(ctx, request)
+        return fetch_converted(ctx, request, _fetch)
+    return _fetch(ctx, request)
 
 
-def _handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
+def _fetch(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     replica_id = request.replica_id
     if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
         replica_id = request.replica_state.replica_id
     if replica_id >= 0:
         claim = BrokerClaim(replica_id, request.replica_state.replica_epoch)
         return _answer_broker(ctx, request, claim)
-    return _fetch(ctx, request, replica_id)
+    sessions = ctx.services.replicas.fetch_sessions
+    if partition_count_of(request) > FEW or (
+        request.session_id and sessions.size(request.session_id) > FEW
+    ):
+        return fetch_in_turns(ctx, request, partial(_read_many, ctx, request))
+    return _fetch_few(ctx, request, replica_id)
 
 
 async def _answer_broker(
@@ -87,7 +92,7 @@ async def _answer_broker(
     ):
         refusal = await ctx.services.peers.broker_refusal(claim)
     if refusal is ErrorCode.NONE:
-        answer = _fetch(ctx, request, claim.broker_id)
+        answer = _fetch_few(ctx, request, claim.broker_id)
         return answer if isinstance(answer, FetchResponse) else await answer
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as from Kafka
     return await fetch_in_turns(
@@ -95,28 +100,25 @@ async def _answer_broker(
     )
 
 
-def _fetch(
+def _fetch_few(
     ctx: RequestContext, request: FetchRequest, replica_id: int
 ) -> NowOrLater[FetchResponse]:
-    sessions = ctx.services.replicas.fetch_sessions
-    if replica_id < 0 and (
-        partition_count_of(request) > FEW
-        or (request.session_id and sessions.size(request.session_id) > FEW)
-    ):
-        return fetch_in_turns(ctx, request, partial(_read_many, ctx, request))
+    services = ctx.services
     context = FetchContext.of(
-        sessions,
+        services.replicas.fetch_sessions,
         request,
         ctx.api_version,
-        ctx.services.metadata.topic_name,
+        services.metadata.topic_name,
         is_follower=replica_id >= 0,
         connection=ctx.connection,
     )
     params = _params(ctx, request, replica_id)
-    if replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
+    if replica_id >= 0 or services.authorizer is ALLOW_ALL:
         answers = _read(ctx, params, context, context.asked_for)
     else:
         answers = _read_authorized(ctx, params, context)
+    if isinstance(answers, list):
+        return _answer(answers, ctx, context)
     return then(answers, _answer, ctx, context)
 
 
@@ -176,9 +178,10 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         min_bytes=min(request.min_bytes, max_bytes),
         max_wait_ms=wait_ms,
         replica_id=replica_id,
-        replica_epoch=request.replica_state.replica_epoch,
         leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,
     )
+    if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
+        params.replica_epoch = request.replica_state.replica_epoch
     if request.rack_id and not is_follower and ctx.services.replicas.config.replica_selector_class:
         near = NearReplicas(
             ctx.services.metadata, ctx.services.clock, request.rack_id, ctx.connection.listener_name

@@ -49,7 +49,7 @@ def partition_count_of(request: FetchRequest) -> int:
 
 
 async def fetch_in_turns(ctx: RequestContext, request: FetchRequest, read: Read) -> FetchResponse:
-    """Answer a consumer. Raises KafkaError as `FetchSessions.begin`."""
+    """Answer a consumer. Raises KafkaError as `FetchContext`."""
     with collecting_all_rarely():
         return await _fetch(ctx, request, read)
 
@@ -85,7 +85,7 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
 
 async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
     topic_name = ctx.services.metadata.topic_name
-    context = FetchContext.begin(
+    context = FetchContext(
         ctx.services.replicas.fetch_sessions,
         request,
         ctx.api_version,

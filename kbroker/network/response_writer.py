@@ -93,7 +93,8 @@ class ResponseWriter:
                 most = _READ_BYTES_MAX
         prefix = _SIZE.pack(size)
         if size <= most:
-            return self._send_small(b"".join((prefix, *map(_read, pieces))))
+            joined = [piece if isinstance(piece, _IN_MEMORY) else _read(piece) for piece in pieces]
+            return self._send_small(prefix + b"".join(joined))
         was_blocked = not self.release()
         self._queue(prefix, pieces)
         if was_blocked:
@@ -214,12 +215,10 @@ class ResponseWriter:
         self._drained()
 
 
-def _read(piece: Piece) -> bytes | bytearray | memoryview:
-    """The bytes of a piece. OSError if a slice has no longer all of them."""
-    if isinstance(piece, _IN_MEMORY):
-        return piece
-    size = len(piece)
-    data = os.pread(piece.fileno(), size, piece.position) if size else b""
+def _read(file_slice: FileSlice) -> bytes:
+    """The bytes of a slice, or OSError if its file no longer has all of them."""
+    size = len(file_slice)
+    data = os.pread(file_slice.fileno(), size, file_slice.position) if size else b""
     if len(data) != size:
         raise OSError(_ENDS_EARLY)
     return data

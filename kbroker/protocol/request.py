@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from kbroker.model import new_tuple
 from kbroker.protocol.header import RequestHeader
 
 
@@ -90,7 +91,10 @@ class Request(NamedTuple):
 
     def without_frame(self) -> Request:
         """The same request without the received bytes: an answer that waits must not keep them."""
-        return self._replace(frame=_NO_FRAME)
+        request: Request = new_tuple(
+            Request, (self.header, _NO_FRAME, self.body_offset, self.connection, self.size_bytes)
+        )
+        return request
 
 
 class Response(NamedTuple):
@@ -149,9 +153,10 @@ class Coming(Generic[T]):
         self.finish = finish
 
     def ended_by(self, finish: Callable[[], R]) -> Coming[R]:
-        """The same request, with an answer that is made in another way."""
-        made: type[Coming[Any]] = type(self)
-        return made(self.outcome, finish)
+        """The same request, whose answer is made in another way from now on."""
+        changed: Coming[Any] = self
+        changed.finish = finish
+        return changed
 
     def __await__(self) -> Generator[Any, None, T]:
         yield from self.outcome.__await__()

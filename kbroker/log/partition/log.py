@@ -115,7 +115,10 @@ class Log:
     @property
     def last_stable_offset(self) -> int:
         """Exclusive bound of committed data: below it no transaction is open or unreplicated."""
-        return self.offsets.last_stable_offset(self.producers.state.first_unstable_offset)
+        first_unstable_offset = self.producers.state.first_unstable_offset
+        if first_unstable_offset is None:
+            return self.offsets.high_watermark
+        return self.offsets.last_stable_offset(first_unstable_offset)
 
     @property
     def cleaned_end_offset(self) -> int | None:

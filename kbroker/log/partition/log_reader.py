@@ -11,6 +11,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
+from kbroker.log.segments.file_records import RecordsSlice
 from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import new_tuple
 
@@ -57,7 +58,7 @@ class LogReader:
         try:
             if offset < bound:  # not as most who wait
                 return self._read_below(bound, offset, max_bytes, aborted, min_one_message)
-            records = self._segments.active.records.slice(0, 0)
+            records = RecordsSlice(self._segments.active.records, 0, 0)
         except StorageError as error:
             raise self._directory.failed(error) from error
         found: FetchDataInfo = new_tuple(FetchDataInfo, (offset, records, aborted, False, 0, False))
@@ -73,10 +74,13 @@ class LogReader:
     ) -> FetchDataInfo:
         """Read from `offset`, which is below `bound`."""
         offsets, segments = self._offsets, self._segments
-        index = max(segments.floor_index(offset), 0)
-        last = len(segments) - 1
-        while offset < bound and index <= last:
-            segment = segments[index]
+        index = last = len(segments) - 1
+        segment = segments.active
+        if offset < segment.base_offset:
+            index = max(segments.floor_index(offset), 0)
+        while index <= last:
+            if index < last:
+                segment = segments[index]
             on_older_segment = index < last and bound >= segments[index + 1].base_offset
             max_position = None
             ends_later = bound < offsets.log_end_offset or offsets.unfinished_cut is not None
@@ -84,7 +88,7 @@ class LogReader:
                 max_position = segment.position_of(bound)
             # Of a later segment all is wanted: damage at its begin must not be skipped.
             found = segment.read(
-                max(offset, segment.base_offset),
+                offset if offset > segment.base_offset else segment.base_offset,
                 max_bytes,
                 max_position,
                 end_offset=None if on_older_segment else bound,
@@ -100,6 +104,7 @@ class LogReader:
                 )
                 return info
             index += 1  # compaction left a hole at the end of the segment
+            segment = segments.active
         return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
 
     def _upper_bound(self, isolation: FetchIsolation) -> int:

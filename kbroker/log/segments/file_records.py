@@ -270,7 +270,8 @@ class RecordsSlice:
         Raises OSError, as a socket does: to its sender the answer cannot be sent.
         """
         try:
-            self._check()
+            if self.records.cuts != self._cuts:
+                self._check()
             return self.records.fileno()
         except StorageError as error:
             raise OSError(error.errno, str(error)) from error

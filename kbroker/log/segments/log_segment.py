@@ -195,10 +195,12 @@ class LogSegment(SegmentFiles):
         """
         records = self.records
         end = records.size_bytes if max_position is None else max_position
-        found = self._start_of_read(start_offset, end, max_size)
-        if found is None:
-            return None
-        position, batch_bytes = found
+        wanted, position, batch_bytes = self._last_read
+        if wanted != start_offset or not batch_bytes:
+            found = self._start_of_read(start_offset, end, max_size)
+            if found is None:
+                return None
+            position, batch_bytes = found
         size = batch_bytes if min_one_message and batch_bytes > max_size else max_size
         is_first_incomplete = size < batch_bytes
         available_bytes = end - position
@@ -209,7 +211,7 @@ class LogSegment(SegmentFiles):
                 end = min(end, sound_end)
                 end_offset = None
         if size >= end - position:
-            size = max(0, end - position)
+            size = end - position if end > position else 0
             if end_offset is not None and end >= self._unchecked_bytes:
                 self._next_read = (end_offset, end, 0)
         segment_read: SegmentRead = new_tuple(

@@ -52,39 +52,25 @@ class FetchContext:
     def __init__(
         self,
         sessions: FetchSessions,
-        origin: FetchOrigin,
-        epoch: int,
-        connection: ConnectionInfo | None,
-        session: FetchSession | None = None,
-    ) -> None:
-        self._sessions = sessions
-        self._epoch = epoch
-        self._connection = connection
-        self._named: dict[Hashable, FetchPartition] = {}
-        self._topics: dict[Hashable, FetchResponse.FetchableTopicResponse] = {}
-        self.origin = origin
-        self.asked_for: list[FetchPartition] = []
-        self.session = session
-
-    @classmethod
-    def begin(
-        cls,
-        sessions: FetchSessions,
         request: FetchRequest,
         version: int,
         *,
         is_follower: bool,
         connection: ConnectionInfo | None = None,
-    ) -> FetchContext:
+    ) -> None:
         """The context before the topics are read. Raises the KafkaErrors of `take_up`."""
-        origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
-        epoch = request.session_epoch
+        self._sessions = sessions
+        self._connection = connection
+        self._named: dict[Hashable, FetchPartition] = {}
+        self._topics: dict[Hashable, FetchResponse.FetchableTopicResponse] = {}
+        self.asked_for: list[FetchPartition] = []
+        self.origin = origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
+        self.session: FetchSession | None = None
+        self._epoch = epoch = request.session_epoch
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            session = sessions.take_up(request, origin, connection)
-            return cls(sessions, origin, epoch, connection, session)
-        if request.session_id != NO_SESSION:
+            self.session = sessions.take_up(request, origin, connection)
+        elif request.session_id != NO_SESSION:
             sessions.remove(request.session_id)
-        return cls(sessions, origin, epoch, connection)
 
     @classmethod
     def of(
@@ -97,10 +83,15 @@ class FetchContext:
         is_follower: bool,
         connection: ConnectionInfo | None = None,
     ) -> FetchContext:
-        """The context of a request for a few partitions, ready to be read. Raises as `begin`."""
-        context = cls.begin(
-            sessions, request, version, is_follower=is_follower, connection=connection
-        )
+        """The context of a request for a few partitions, ready to be read. Raises as the
+        constructor.
+        """
+        context = cls(sessions, request, version, is_follower=is_follower, connection=connection)
+        if context.session is None:
+            named: dict[Hashable, FetchPartition] = {}
+            name_partitions(request.topics, context.origin, topic_name, named)
+            context.asked_for = list(named.values())
+            return context
         context.add_topics(request.topics, topic_name)
         if request.forgotten_topics_data:
             context.forget(forgotten_keys(request.forgotten_topics_data, context.origin))
@@ -229,11 +220,12 @@ class FetchContext:
         for asked, data in pairs:
             key: Hashable = asked.topic_id if by_id else asked.topic_partition.topic
             topic = topics.get(key)
-            if topic is None:
-                topic = topics[key] = FetchResponse.FetchableTopicResponse(
-                    topic=asked.topic_partition.topic, topic_id=asked.topic_id
-                )
-            topic.partitions.append(data)
+            if topic is not None:
+                topic.partitions.append(data)
+                continue
+            topics[key] = FetchResponse.FetchableTopicResponse(
+                topic=asked.topic_partition.topic, topic_id=asked.topic_id, partitions=[data]
+            )
 
 
 def _follower_of(request: FetchRequest) -> tuple[int, int]:

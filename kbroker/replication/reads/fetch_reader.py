@@ -89,7 +89,7 @@ class FetchReader:
         min_one_message = not (params.is_hard_limit or outcome.size_bytes)
         for asked in asked_for:
             limit = asked.max_bytes if asked.max_bytes < remaining_bytes else remaining_bytes
-            limit = max(limit, 0)
+            limit = limit if limit > 0 else 0
             try:
                 data, available = self._read_partition(params, asked, limit, min_one_message)
             except KafkaError as error:
@@ -179,7 +179,10 @@ class FetchReader:
         """The partition. Raises a KafkaError that says why this fetcher may not read it."""
         partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
         state = partition.state
-        if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
+        if state.leader != state.local_id or asked.current_leader_epoch not in (
+            NO_EPOCH,
+            state.leader_epoch,
+        ):
             partition.check_access(asked.current_leader_epoch, leader_only=params.leader_only)
         if asked.topic_id is not ZERO_UUID:
             _check_topic_id(partition, asked)
@@ -240,7 +243,7 @@ def _without_records(partition: Partition, asked: FetchPartition) -> PartitionDa
 
 
 def _check_topic_id(partition: Partition, asked: FetchPartition) -> None:
-    known = partition.topic_id
+    known = partition.log.topic_id or ZERO_UUID
     if known is not asked.topic_id and known not in (asked.topic_id, ZERO_UUID):
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID,

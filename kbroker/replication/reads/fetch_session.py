@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import NamedTuple
 from uuid import UUID
 
-from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.model import ZERO_UUID, TopicPartition, new_tuple
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.replication.reads.fetch_params import NO_EPOCH, FetchPartition
@@ -145,7 +145,7 @@ def name_partitions(
             topic_id = topic.topic_id if topic.topic_id is not ZERO_UUID else UUID(int=0)
             name = topic_name(topic_id) or ""
         for partition in topic.partitions:
-            place = TopicPartition(name, partition.partition)
+            place: TopicPartition = new_tuple(TopicPartition, (name, partition.partition))
             named[(topic_id, partition.partition) if by_id else place] = FetchPartition(
                 place,
                 topic_id,

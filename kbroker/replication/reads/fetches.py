@@ -66,7 +66,8 @@ class Fetches:
         """
         if len(asked_for) > FEW_PARTITIONS and params.replica_id < 0:
             return self._fetch_many(params, asked_for, context)
-        quiet = None if context is None else context.quiet
+        session = None if context is None else context.session
+        quiet = None if session is None else session.quiet
         others = 0 if quiet is None else len(quiet)
         outcome = self._reader.read(params, asked_for, others)
         if params.replica_id >= 0:

@@ -125,8 +125,12 @@ class DelayedOperationPurgatory(Generic[OperationT]):
     ) -> asyncio.Future[AnswerT]:
         """Watch an operation for as long as somebody waits for its `future`."""
         self.watch(operation, keys, timeout_ms)
-        future.add_done_callback(lambda _done: self.drop(operation))
+        future.add_done_callback(partial(self._ended, operation))
         return future
+
+    def _ended(self, operation: OperationT, _future: asyncio.Future[Any]) -> None:
+        if not operation.is_completed:  # nobody waits any more
+            self.drop(operation)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Complete what can be, now that `key` has changed. Returns how many were so far."""
@@ -234,8 +238,13 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._armed = None
         now_ms = self._clock.monotonic_ms()
         deadlines = self._deadlines
-        while deadlines and (deadlines[0][2].is_completed or deadlines[0][0] <= now_ms):
-            self._expire(heapq.heappop(deadlines)[2])
+        while deadlines:
+            deadline_ms, _, operation = deadlines[0]
+            if deadline_ms > now_ms and not operation.is_completed:
+                break
+            heapq.heappop(deadlines)
+            if not operation.is_completed:
+                self._expire(operation)
         if deadlines:
             self._arm(deadlines[0][0])
 
