@@ -59,6 +59,7 @@ def _is_from_follower(request: FetchRequest) -> bool:
     AskedInside(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),
     exempt=_is_from_follower,
     parts=AS_A_WHOLE,
+    repeats=True,
 )
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""

@@ -13,6 +13,6 @@ from kbroker.apis.registry import api
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@api(HeartbeatRequest, ForRequest(AclOperation.READ, its_group))
+@api(HeartbeatRequest, ForRequest(AclOperation.READ, its_group), repeats=True)
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=int(ctx.services.groups.heartbeat(request)))

@@ -24,6 +24,7 @@ from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import LargeContext, Later, RequestContext, Result, Services
+from kbroker.apis.lanes import LaneRoom, Lanes
 from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come, is_large
 from kbroker.apis.large_requests import (
     FEW_BYTES,
@@ -34,7 +35,7 @@ from kbroker.apis.large_requests import (
     check_size,
     let_go,
 )
-from kbroker.apis.registry import Api
+from kbroker.apis.registry import Api, Handler
 from kbroker.apis.request_parts import AnswerInParts, RequestInParts
 from kbroker.apis.served_api import Served
 from kbroker.counters import Counter, CounterRegistry, MetricName
@@ -68,6 +69,7 @@ class KafkaApis:
         "_apis",
         "_beside",
         "_brokers_room",
+        "_lane_room",
         "_logged_ms",
         "_quotas",
         "_served",
@@ -90,6 +92,7 @@ class KafkaApis:
         self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
         self._beside = {sender: Beside() for sender in Sender}
         self._served: dict[tuple[int, int], Served] = {}
+        self._lane_room = LaneRoom()
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = Counter()
         self.errors = Counter()  # bugs that were answered with UNKNOWN_SERVER_ERROR
@@ -158,7 +161,7 @@ class KafkaApis:
     def _handle_small(
         self, served: Served, request: Request, ctx: RequestContext
     ) -> Result | Later:
-        header, frame = request.header, request.frame
+        frame = request.frame
         try:
             message, end = served.decode(frame, request.body_offset)
         except TooManyElementsError as error:
@@ -167,9 +170,34 @@ class KafkaApis:
             return self._refuse_many(served, request, error)
         if end != len(frame):
             self.trailing_bytes.value += 1
+        elif served.repeats:
+            self._missed(served, request, message)
+        return self._answer(served, request, ctx, message)
+
+    def _missed(self, served: Served, request: Request, message: Message) -> None:
+        """Let the connection of a request learn it, if it is sent again and again."""
+        connection = request.connection
+        if connection.is_forwarded or connection.is_closed:
+            return
+        lanes = connection.short_way
+        if not isinstance(lanes, Lanes):
+            lanes = Lanes(connection, self._services, self._lane_room, self._answer, self.requests)
+            connection.short_way = lanes
+        lanes.missed(served, request, message)
+
+    def _answer(
+        self,
+        served: Served,
+        request: Request,
+        ctx: RequestContext,
+        message: Message,
+        handler: Handler | None = None,
+    ) -> Result | Later:
+        """Call the handler, the API's own if no other is given, and encode what it answers."""
         try:
-            answer = served.handler(ctx, message)
+            answer = (handler or served.handler)(ctx, message)
             if isinstance(answer, served.response_class):
+                header = request.header
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if self._quotas is None:
                     return new_tuple(Response, (pieces, 0, None))
@@ -396,9 +424,8 @@ class KafkaApis:
             raise UnservedError(unserved_api(ApiKey(key).api_name), client_id)
         if version not in api.versions:
             raise UnservedError(unserved_version(api.name, version, str(api.versions)), client_id)
-        served = Served(api, version, self._services.authorizer)
-        if self._quotas is not None:
-            served.known = None
+        has_quotas = self._quotas is not None
+        served = Served(api, version, self._services.authorizer, has_quotas=has_quotas)
         self._served[key, version] = served
         return served
 

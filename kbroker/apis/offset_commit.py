@@ -54,6 +54,7 @@ class _Sorted:
     ForRequest(AclOperation.READ, its_group),
     ForEach(operation=AclOperation.READ, resource=topic_or_id, asked="topics", answered="topics"),
     parts=AS_A_WHOLE,
+    repeats=True,
 )
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> NowOrLater[OffsetCommitResponse]:
     """Store the offsets of partitions that exist."""

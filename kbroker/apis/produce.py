@@ -14,16 +14,16 @@ from collections.abc import Awaitable
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation, AclResource
 from kbroker.apis.context import LargeContext, RequestContext
-from kbroker.apis.now_or_later import NowOrLater, then
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.produce_answers import (
-    FIRST_VERSION_WITH_LEADER_HINTS,
-    add_addresses,
+    Answer,
+    answered,
     check_producer,
-    name_leaders,
     origin_of,
     refused_batches,
 )
 from kbroker.apis.produce_in_turns import produce_in_turns
+from kbroker.apis.produce_shortcut import ProduceShortcut
 from kbroker.apis.produce_validation import is_transactional
 from kbroker.apis.produce_work import ProduceWork, transactional_batches
 from kbroker.apis.registry import api
@@ -32,9 +32,6 @@ from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
 from kbroker.log.append import message_set_append  # noqa: F401  with its handler: see the registry
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
-
-Answer = ProduceResponse | NoResponse
 
 
 def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> AclResource | None:
@@ -56,6 +53,7 @@ def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Ac
         operation=AclOperation.WRITE, resource=topic_or_id, asked="topic_data", answered="responses"
     ),
     parts=AS_A_WHOLE,
+    repeats=ProduceShortcut.of,
 )
 def handle(
     ctx: RequestContext, request: ProduceRequest
@@ -85,28 +83,7 @@ async def _append_later(
 
 
 def _append(ctx: RequestContext, request: ProduceRequest, work: ProduceWork) -> NowOrLater[Answer]:
-    results, settled, appended = ctx.services.replicas.appends.append_records(
+    outcome = ctx.services.replicas.appends.append_records(
         work.entries, request.acks, request.timeout_ms, origin_of(ctx.api_version)
     )
-    if settled is None:
-        return _answer(results, ctx, request, work)
-    if appended is not None:
-        return then(settled, _answer, ctx, request, work)
-    work.let_go_of(request)
-    return Accepted(settled, lambda: _answer(settled.result(), ctx, request, work))
-
-
-def _answer(
-    results: list[PartitionProduceResult],
-    ctx: RequestContext,
-    request: ProduceRequest,
-    work: ProduceWork,
-) -> Answer:
-    response = work.fill(results)
-    if work.has_error:
-        ctx.tell_refusals(request, response)
-    if request.acks == 0:
-        return NoResponse(close=work.has_error)
-    if work.not_led_here and ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
-        add_addresses(ctx, work, name_leaders(ctx, work.not_led_here))
-    return response
+    return answered(outcome, ctx, request, work)

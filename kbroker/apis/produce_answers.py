@@ -1,5 +1,5 @@
-"""The parts of an answer to Produce beside the outcome of appends: refusals of transactions, and
-other leaders.
+"""The parts of an answer to Produce: the outcome of appends, refusals of transactions, other
+leaders.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
-from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.produce_work import ProduceWork
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
@@ -16,13 +16,16 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
-from kbroker.protocol.messages.produce import ProduceResponse
+from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.request import Accepted, NoResponse
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
 
+Answer = ProduceResponse | NoResponse
 Batches = Mapping[TopicPartition, TransactionalBatch]
 NotLedHere = list[tuple[TopicPartition, ProduceResponse.PartitionProduceResponse]]
 
@@ -71,3 +74,32 @@ def add_addresses(ctx: RequestContext, work: ProduceWork, leaders: set[int]) -> 
         )
         for broker, host, port in leader_addresses(ctx.connection, ctx.services.metadata, leaders)
     ]
+
+
+def answered(
+    outcome: AppendOutcome, ctx: RequestContext, request: ProduceRequest, work: ProduceWork
+) -> NowOrLater[Answer]:
+    """Return the answer to a request whose appends came to this, or are to come to."""
+    results, settled, appended = outcome
+    if settled is None:
+        return _answer(results, ctx, request, work)
+    if appended is not None:
+        return then(settled, _answer, ctx, request, work)
+    work.let_go_of(request)
+    return Accepted(settled, lambda: _answer(settled.result(), ctx, request, work))
+
+
+def _answer(
+    results: list[PartitionProduceResult],
+    ctx: RequestContext,
+    request: ProduceRequest,
+    work: ProduceWork,
+) -> Answer:
+    response = work.fill(results)
+    if work.has_error:
+        ctx.tell_refusals(request, response)
+    if request.acks == 0:
+        return NoResponse(close=work.has_error)
+    if work.not_led_here and ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
+        add_addresses(ctx, work, name_leaders(ctx, work.not_led_here))
+    return response

@@ -51,6 +51,7 @@ class Api:
     parts: Parts | tuple[Parts, ...] | None = None  # alternatives for different versions
     exempt: Exempt | None = None  # given if brokers ask what clients ask, too
     known: Known | None = None
+    repeats: Any = False  # True, or a MakeShortcut (see `served_api`)
 
 
 class Listed(NamedTuple):
@@ -71,6 +72,7 @@ def api(
     parts: Parts | tuple[Parts, ...] | None = None,
     exempt: Exempt | None = None,
     known: Known | None = None,
+    repeats: Any = False,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> NowOrLater[response]` for a request class.
 
@@ -78,7 +80,10 @@ def api(
     is not controller passes the request on to it, and answers once `forwarded` says that clients
     which ask this broker next will see what was done. With `parts`, a large request is answered
     part by part; without any it may have only few entries. What is `exempt` is not throttled. What
-    is `known` is not read: where everybody may ask anything, without quotas.
+    is `known` is not read: if everybody may ask anything, without quotas. What a client `repeats`
+    all the time is not decoded each time (see `lanes`): its handler keeps nothing of the request
+    beyond the answer. Instead of True it may be a MakeShortcut (see `served_api`), whose shortcuts
+    answer such requests in place of the handler.
 
     Raises ValueError for a key that is registered twice.
     """
@@ -100,6 +105,7 @@ def api(
             parts,
             exempt,
             known,
+            repeats,
         )
         return handler
 

@@ -6,7 +6,9 @@ Law: the stages that have nothing to decide are not there, see `kafka_apis`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from struct import Struct
+from typing import Any, Protocol
 
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
@@ -30,6 +32,29 @@ _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 
 
+HandlerToCall = Callable[[Any, Any], Any]
+"""(ctx, request): the answer of a request whose shortcut has done the work, but has no answer."""
+
+
+class Shortcut(Protocol):
+    """Answers requests of one shape, of which only the values of some fields differ.
+
+    It stands in place of the handler and of encoding. So it is taken only if no stage stands around
+    the handler, and nothing is counted against quotas.
+    """
+
+    def answer(self, values: Sequence[Any], /) -> bytes | HandlerToCall | None:
+        """The answer to a request with this correlation id and these values, as a frame with its
+        size, empty if there is none to send; the handler that makes it; or None if nothing was
+        done, and it is the API's own handler that is to be called.
+        """
+        ...
+
+
+MakeShortcut = Callable[[Any, "Served", Any], Shortcut | None]
+"""(services, served, request): the shortcut of requests with this shape, None if they have none."""
+
+
 class Served:
     """All that is known beforehand about one version of one API."""
 
@@ -41,18 +66,23 @@ class Served:
         "has_code",
         "header",
         "is_produce",
+        "key",
         "known",
         "large_bytes",
         "most_elements",
         "name",
         "parts",
+        "repeats",
         "request_class",
         "response_class",
         "sender",
+        "shortcut",
         "version",
     )
 
-    def __init__(self, api: Api, version: int, authorizer: Authorizer) -> None:
+    def __init__(
+        self, api: Api, version: int, authorizer: Authorizer, *, has_quotas: bool = False
+    ) -> None:
         handler = handler_of(api)
         self.sender = sender_of(api.key, version)
         if self.sender is Sender.ANYBODY:
@@ -60,14 +90,20 @@ class Served:
         if authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
         self.handler: Handler = heard_only_from(self.sender, handler)
+        self.shortcut: MakeShortcut | None = None
+        if self.handler is api.handler and not has_quotas:  # whatever stage there may be
+            self.shortcut = None if api.repeats in (False, True) else api.repeats
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         declared = parts_in(api.parts, api.request_class, version)
         self.parts = None if declared is AS_A_WHOLE else declared
         self.large_bytes = LARGE_BYTES
         self.is_produce = api.key == PRODUCE_KEY
+        self.key = api.key
         self.name = api.name
+        self.repeats = bool(api.repeats)
         self.exempt = api.exempt
-        self.known = api.known if authorizer is ALLOW_ALL else None  # which asks nobody
+        asks_nobody = authorizer is ALLOW_ALL and not has_quotas
+        self.known = api.known if asks_nobody else None
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.most_elements = api.request_class.max_elements  # for brokers

@@ -46,7 +46,7 @@ class AnswerLines:
 class AnswerLine:
     """`send_next` is called, in a moment, when the first in line has come."""
 
-    __slots__ = ("_answers", "_is_closed", "_lines", "_send_next")
+    __slots__ = ("_is_closed", "_lines", "_send_next", "answers")
 
     def __init__(
         self, lines: AnswerLines, send_next: Callable[[], None], is_closed: Callable[[], bool]
@@ -54,14 +54,11 @@ class AnswerLine:
         self._lines = lines
         self._send_next = send_next
         self._is_closed = is_closed
-        self._answers: list[AnswerToCome] = []  # short, and an empty deque takes 760 bytes
-
-    def __len__(self) -> int:
-        return len(self._answers)
+        self.answers: list[AnswerToCome] = []  # short, and an empty deque takes 760 bytes
 
     @property
     def is_full(self) -> bool:
-        return len(self._answers) >= self._lines.length_max
+        return len(self.answers) >= self._lines.length_max
 
     @property
     def is_closed(self) -> bool:
@@ -74,21 +71,21 @@ class AnswerLine:
         """
         answer = AnswerToCome(self, result, outcome)
         if not self._is_closed():
-            if not self._answers:
+            if not self.answers:
                 self._lines.changed(1)
-            self._answers.append(answer)
+            self.answers.append(answer)
         elif outcome is not None:
             outcome.cancel()
         return answer
 
     def came(self, answer: AnswerToCome) -> None:
         """Note that an answer has come."""
-        if self._answers and self._answers[0] is answer:
+        if self.answers and self.answers[0] is answer:
             self._send_next()
 
     def take(self) -> Result | None:
         """The next answer to send; None if it is yet to come."""
-        answers = self._answers
+        answers = self.answers
         if not answers or answers[0].result is None:
             return None
         result = answers.pop(0).result
@@ -98,7 +95,7 @@ class AnswerLine:
 
     def give_up(self) -> None:
         """The connection is gone: cancel the work that its answers wait for."""
-        answers, self._answers = self._answers, []
+        answers, self.answers = self.answers, []
         if answers:
             self._lines.changed(-1)
         for answer in answers:

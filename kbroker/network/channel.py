@@ -17,26 +17,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Protocol
 
-from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
-from kbroker.memory_room import MemoryRoom, Share
+from kbroker.memory_room import Share
 from kbroker.model import new_tuple
-from kbroker.network.answer_line import AnswerLine, AnswerLines, AnswerToCome
-from kbroker.network.receive_buffers import (
-    BASE_BYTES,
-    LARGEST_KEPT_BYTES,
-    Buffer,
-    ReceiveBuffers,
-)
-from kbroker.network.request_channel import RequestChannel
+from kbroker.network.answer_line import AnswerLine, AnswerToCome
+from kbroker.network.channel_owner import ChannelOwner
+from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, Buffer
 from kbroker.network.response_writer import ResponseWriter
-from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import Wire
-from kbroker.protocol.frame import frame_size, next_frame
+from kbroker.protocol.frame import SIZE, check_frame_size, frame_size
 from kbroker.protocol.header import decode_request_header
-from kbroker.protocol.request import ConnectionInfo, FutureLike, NoResponse, Request, Response
+from kbroker.protocol.request import FutureLike, NoResponse, Request, Response
 from kbroker.unserved import UnservedError
 
 _log = logging.getLogger(__name__)
@@ -45,28 +37,8 @@ _COPIED_BYTES_MAX = 1_024
 _REQUESTS_PER_TURN = 8  # then their answers leave, and other connections get the loop
 _PIPELINED_BYTES_MAX = 256 * 1024  # a buffer grows up to here for a client that fills it
 _SIZE_BYTES = 4
+_unpack_size = SIZE.unpack_from
 _PRODUCE = b"\0\0"  # an API key, as a frame begins with it
-
-
-class ChannelOwner(Protocol):
-    """A channel's view of the Processor that it belongs to."""
-
-    request_channel: RequestChannel
-    buffers: ReceiveBuffers
-    room: MemoryRoom  # of requests and answers
-    max_frame_bytes: int
-    unserved: UnservedClients
-    lines: AnswerLines
-    protocol_errors: Counter
-
-    def channel_opened(self, channel: Channel) -> None:
-        """The channel may now receive."""
-
-    def channel_closed(self, channel: Channel) -> None:
-        """The channel's connection is gone."""
-
-    def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
-        """A channel is being closed because of what it received."""
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -130,7 +102,7 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         """True while a request is in work or an answer has not left."""
-        return self._busy or bool(self._line)
+        return self._busy or bool(self._line.answers)
 
     @property
     def is_closed(self) -> bool:
@@ -222,7 +194,7 @@ class Channel(asyncio.BufferedProtocol):
         """Send the answer of the request in work; then the next request may start."""
         if self._closing:
             return
-        if self._line:
+        if self._line.answers:
             self._line.join(result)
             if isinstance(result, Response) or not result.close:
                 self._go_on()
@@ -279,7 +251,7 @@ class Channel(asyncio.BufferedProtocol):
         """Close the connection because of what it sent, once all earlier requests are answered."""
         if self._closing:
             return
-        if self._line:
+        if self._line.answers:
             self._line.join(error)
             self._busy = self._in_work = True
             return
@@ -296,7 +268,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def close_when_answered(self) -> None:
         """Close as soon as no request is in work."""
-        if self._line or (
+        if self._line.answers or (
             self._busy and (self._in_work or not self._muted or self.writer.is_blocked)
         ):
             self._read(wanted=False)
@@ -326,20 +298,16 @@ class Channel(asyncio.BufferedProtocol):
         left = _REQUESTS_PER_TURN
         is_over = False
         try:
-            if self._line:
+            if self._line.answers:
                 self._send_from_line()
             while not self._busy and not self._closing:
                 if not left:
                     self._loop.call_soon(self._run)
                     break
                 left -= 1
-                request = self._next_request()
-                if request is None:
-                    is_over = self._eof and not self._waiting_for_room and not self._line
+                if not self._begin_next():
+                    is_over = self._eof and not self._waiting_for_room and not self._line.answers
                     break
-                self._busy = self._in_work = True
-                self.requests += 1
-                self._owner.request_channel.send(self, request)
         except ProtocolError as error:
             self.fail(error)
         finally:
@@ -375,32 +343,69 @@ class Channel(asyncio.BufferedProtocol):
         except OSError as error:
             self._write_failed(error)
 
-    def _next_request(self) -> Request | None:
-        """The next whole frame as a request; None if there is none, or no room in the queue."""
-        buffer = self._buffer
-        if buffer is None or self._start == self._end:
-            return None
-        frame = next_frame(buffer, self._start, self._end, self._owner.max_frame_bytes)
-        if frame is None:
-            return None
-        if self._owner.request_channel.is_full:
+    def _begin_next(self) -> bool:
+        """Have the next whole frame handled, in the short way if it is like an earlier one; False
+        if there is none, or it has to wait.
+        """
+        buffer, owner, line = self._buffer, self._owner, self._line
+        at, queue = self._start, owner.request_channel
+        if buffer is None or self._end - at < _SIZE_BYTES:
+            return False
+        (size,) = _unpack_size(buffer, at)
+        start = at + _SIZE_BYTES
+        end = start + size
+        if end > self._end or not 0 <= size <= owner.max_frame_bytes:
+            check_frame_size(buffer, at, size, owner.max_frame_bytes)
+            return False
+        if (queue.is_full or line.answers) and not self._may_begin(buffer, start):
+            return False
+        self.requests += 1
+        self._start = end
+        if size + _SIZE_BYTES > self._size_hint:
+            self._size_hint = min(size + _SIZE_BYTES, LARGEST_KEPT_BYTES)
+        short_way = self.connection.short_way
+        if short_way is None or queue.settle is None or isinstance(buffer, memoryview):
+            self._hand_on(buffer, start, end)
+            return True
+        result = short_way.answer(buffer, start, end)
+        if result is None:
+            self._hand_on(buffer, start, end)
+            return True
+        queue.requests.value += 1
+        if not isinstance(result, bytes):
+            self._busy = self._in_work = True
+            self._viewed = short_way.is_viewed
+            queue.settle(self, result)
+        elif line.answers:
+            line.join(Response([result[_SIZE_BYTES:]]) if result else NoResponse())
+        elif result:
+            self.writer.held.append(result)
+        return True
+
+    def _may_begin(self, buffer: Buffer, start: int) -> bool:
+        """Whether there is room for one more request in work, and it may begin before the answers
+        in line.
+        """
+        queue, line = self._owner.request_channel, self._line
+        if queue.is_full:
             if not self._waiting_for_room:
                 self._waiting_for_room = True
-                self._owner.request_channel.wait_for_room(self._room_made)
-            return None
-        start, end = frame
-        if self._line and (self._line.is_full or bytes(buffer[start : start + 2]) != _PRODUCE):
-            return None
+                queue.wait_for_room(self._room_made)
+            return False
+        return not line.answers or (
+            not line.is_full and bytes(buffer[start : start + 2]) == _PRODUCE
+        )
+
+    def _hand_on(self, buffer: Buffer, start: int, end: int) -> None:
+        """Send a frame to the request handler pool."""
         # A small frame is copied, so that the buffer need not stay while the request waits (long
         # polls, joins).
         self._viewed = end - start > _COPIED_BYTES_MAX
         view = memoryview(buffer)[start:end] if self._viewed else memoryview(buffer[start:end])
         header, body_offset = decode_request_header(view)
-        self._start = end
-        size = end - start + _SIZE_BYTES
-        if size > self._size_hint:
-            self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
-        return new_tuple(Request, (header, view, body_offset, self.connection, end - start))
+        self._busy = self._in_work = True
+        request = new_tuple(Request, (header, view, body_offset, self.connection, end - start))
+        self._owner.request_channel.send(self, request)
 
     def _room_made(self) -> None:
         self._waiting_for_room = False
@@ -410,7 +415,7 @@ class Channel(asyncio.BufferedProtocol):
         self._share = None
         if not self._in_work and not self._muted:
             self._busy = False
-        if self._line or not self._busy:
+        if self._line.answers or not self._busy:
             self._run()
 
     def _unmute(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
@@ -42,18 +42,29 @@ class Replier(Protocol):
 
 
 Receiver = Callable[[Replier, Request], None]
+Settle = Callable[[Replier, Any], None]
+"""Sees a request to its end whose handler was called already, and has returned this."""
 
 
 class RequestChannel:
     """A bounded queue of requests with a way around it."""
 
-    __slots__ = ("_max_requests", "_queue", "_receiver", "_waiters", "is_full", "requests")
+    __slots__ = (
+        "_max_requests",
+        "_queue",
+        "_receiver",
+        "_waiters",
+        "is_full",
+        "requests",
+        "settle",
+    )
 
     def __init__(self, max_requests: int) -> None:
         self._max_requests = max_requests
         self._queue: deque[tuple[Replier, Request]] = deque()
         self._waiters: deque[Callable[[], None]] = deque()
         self._receiver: Receiver | None = None
+        self.settle: Settle | None = None  # for requests that take the short way
         # A connection must keep its next request; asked before each.
         self.is_full = max_requests <= 0
         self.requests = Counter()  # requests that came through
@@ -75,9 +86,12 @@ class RequestChannel:
         self._queue.append((replier, request))
         self.is_full = len(self._queue) >= self._max_requests
 
-    def attach(self, receiver: Receiver) -> None:
-        """Let requests flow to `receiver`, the waiting ones first."""
+    def attach(self, receiver: Receiver, settle: Settle | None = None) -> None:
+        """Let requests flow to `receiver`, the waiting ones first; with `settle`, those that a
+        connection knows may take the short way.
+        """
         self._receiver = receiver
+        self.settle = settle
         while self._queue:
             replier, request = self._queue.popleft()
             self.is_full = False
@@ -87,4 +101,4 @@ class RequestChannel:
 
     def detach(self) -> None:
         """Stop the flow; requests wait again."""
-        self._receiver = None
+        self._receiver = self.settle = None

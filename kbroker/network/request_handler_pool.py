@@ -63,7 +63,7 @@ class KafkaRequestHandlerPool:
 
     def start(self) -> None:
         """Begin with the requests that have been waiting, then serve."""
-        self._request_channel.attach(self._run)
+        self._request_channel.attach(self._run, self._settle)
         kept, self._kept = self._kept, []
         for replier, request in kept:
             self._run(replier, request)
@@ -99,6 +99,10 @@ class KafkaRequestHandlerPool:
         except ProtocolError as error:
             replier.fail(error)
             return
+        self._settle(replier, result)
+
+    def _settle(self, replier: Replier, result: Result | Later) -> None:
+        """Answer a request, or see that it is answered."""
         if isinstance(result, Response) or isinstance(result, NoResponse):  # noqa: SIM101  twice as fast as a tuple
             replier.complete(result)
             return
@@ -106,10 +110,8 @@ class KafkaRequestHandlerPool:
         if isinstance(result, Coming):
             self._expect(replier, result)
             return
-        header = request.header
         task = asyncio.get_running_loop().create_task(
-            self._finish(replier, result),
-            name=f"request-{header.api_key}-{header.correlation_id}-{request.connection.connection_id}",
+            self._finish(replier, result), name="request-to-come"
         )
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)

@@ -43,12 +43,12 @@ class ResponseWriter:
     __slots__ = (
         "_drained",
         "_failed",
-        "_held",
         "_holding",
         "_pending",
         "_send",
         "_wire",
         "bytes_out",
+        "held",
     )
 
     def __init__(
@@ -63,7 +63,7 @@ class ResponseWriter:
         self._drained = drained
         self._failed = failed
         self._pending: deque[memoryview | _SliceRest] = _NOTHING
-        self._held: list[bytes] = []
+        self.held: list[bytes] = []  # frames with their sizes, between `hold` and `release`
         self._holding = False
         self.bytes_out = 0
 
@@ -82,7 +82,7 @@ class ResponseWriter:
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
             if self._holding:
-                self._held += (_SIZE.pack(len(body)), body)
+                self.held += (_SIZE.pack(len(body)), body)
                 return True
             return self._send_at_once(_SIZE.pack(len(body)) + body)
         size = 0
@@ -111,7 +111,7 @@ class ResponseWriter:
     def release(self) -> bool:
         """Send the held answers; True when all that was ever written has left."""
         self._holding = False
-        held = self._held
+        held = self.held
         if held:
             frames = b"".join(held)
             held.clear()
@@ -121,13 +121,13 @@ class ResponseWriter:
     def close(self) -> None:
         """Drop what has not left and stop watching the wire. The wire itself is the channel's."""
         self._pending.clear()
-        self._held.clear()
+        self.held.clear()
         self._wire.unwatch()
 
     def _send_small(self, frame: bytes) -> bool:
         if not self._holding:
             return self._send_at_once(frame)
-        held = self._held
+        held = self.held
         held.append(frame)
         if len(frame) < _HELD_BYTES_MAX or sum(map(len, held)) < _JOIN_BYTES_MAX:
             return True

@@ -58,10 +58,16 @@ class Versions(NamedTuple):
 class DeclaredField:
     """One `wire(...)` as written; a `FieldSpec` once its message's first codec is built."""
 
-    __slots__ = ("default", "name", "nullable", "tag", "type_name", "versions")
+    __slots__ = ("default", "name", "nullable", "tag", "type_name", "varies", "versions")
 
     def __init__(
-        self, type_name: str, versions: str, nullable: str, tag: int | None, default: Any
+        self,
+        type_name: str,
+        versions: str,
+        nullable: str,
+        tag: int | None,
+        default: Any,
+        varies: bool,
     ) -> None:
         self.name = ""
         self.type_name = type_name
@@ -69,6 +75,7 @@ class DeclaredField:
         self.nullable = nullable
         self.tag = tag
         self.default = default
+        self.varies = varies
 
 
 def wire(
@@ -78,6 +85,7 @@ def wire(
     default: Any,
     nullable: str = "none",
     tag: int | None = None,
+    varies: bool = False,
 ) -> Any:
     """Declare a field of a struct or message.
 
@@ -88,9 +96,10 @@ def wire(
     string, bytes, records, the name of a struct nested in the same message, or "[]" before any of
     them. `versions` and `nullable` are ranges as in the schemas. With `tag` the field is a tagged
     one in all of `versions`. `default=[]` is a fresh list for each message; `default=...` is the
-    struct with its own defaults; any other default is the value itself.
+    struct with its own defaults; any other default is the value itself. A number or records that
+    `varies` is another one in each request of a client that repeats the rest: see `template.py`.
     """
-    return DeclaredField(type_name, versions, nullable, tag, default)
+    return DeclaredField(type_name, versions, nullable, tag, default, varies)
 
 
 class FieldSpec(NamedTuple):
@@ -104,6 +113,7 @@ class FieldSpec(NamedTuple):
     nullable: Versions
     tag: int | None
     default: Any  # [] for arrays, ... for structs, else the value
+    varies: bool = False
 
 
 class FreshDefault:
@@ -189,6 +199,19 @@ def _compile_constructor(cls: type[Struct]) -> Any:
     return namespace["__init__"]
 
 
+def copied(struct: StructT) -> StructT:
+    """A copy with lists and structs of its own; all other values are shared."""
+    copy = object.__new__(type(struct))
+    own = vars(copy)
+    for name, value in vars(struct).items():
+        if isinstance(value, Struct):
+            value = copied(value)
+        elif isinstance(value, list):
+            value = [copied(each) if isinstance(each, Struct) else each for each in value]
+        own[name] = value
+    return copy
+
+
 def maker(cls: type[StructT], *names: str) -> Callable[..., StructT]:
     """A function that makes a struct from the values of these fields, in this order; the others
     have their defaults. For who makes one per request: it takes a third of the constructor's time.
@@ -233,4 +256,5 @@ def field_specs(cls: type[Struct]) -> Iterator[FieldSpec]:
             Versions.parse(declared.nullable),
             declared.tag,
             declared.default,
+            declared.varies,
         )

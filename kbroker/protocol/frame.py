@@ -42,11 +42,18 @@ def next_frame(
     if end - start < 4:
         return None
     (size,) = SIZE.unpack_from(buffer, start)
-    if not 0 <= size <= max_bytes:
-        raise _refusal(size, max_bytes, bytes(buffer[start : start + 4]))
+    check_frame_size(buffer, start, size, max_bytes)
     frame_start = start + 4
     frame_end: int = frame_start + size
     return (frame_start, frame_end) if frame_end <= end else None
+
+
+def check_frame_size(
+    buffer: bytes | bytearray | memoryview, start: int, size: int, max_bytes: int
+) -> None:
+    """Raises as `next_frame` for the size that stands at `start`."""
+    if not 0 <= size <= max_bytes:
+        raise _refusal(size, max_bytes, bytes(buffer[start : start + 4]))
 
 
 def frame_size(buffer: bytes | bytearray | memoryview, start: int, end: int) -> int:

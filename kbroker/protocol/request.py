@@ -38,6 +38,20 @@ NO_VERSION = "unknown"  # Kafka's word if nobody knows it
 _NO_FRAME = memoryview(b"")
 
 
+class ShortWay(Protocol):
+    """Answers the requests that a connection repeats."""
+
+    is_viewed: bool
+    """Whether the request that was answered last is still looked at, as its answer is to come."""
+
+    def answer(self, buffer: bytearray, start: int, end: int, /) -> Any:
+        """The answer to the request in `buffer[start:end]`: a frame with its size, empty if there
+        is nothing to send, or what the handler of requests gives; None for a request that is not
+        known: nothing is done then. Raises ProtocolError.
+        """
+        ...
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ConnectionInfo:
     """The client at the other end of a connection, and how it reached us."""
@@ -56,6 +70,7 @@ class ConnectionInfo:
     number: int = 0  # rises with each connection of this process
     is_closed: bool = False
     when_closed: tuple[Callable[[], None], ...] = ()  # called in this order
+    short_way: ShortWay | None = None
 
     def close(self) -> None:
         """Note that the client is gone, and end what waits for it."""

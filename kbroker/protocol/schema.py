@@ -23,7 +23,15 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.declaration import FieldSpec, Struct, Versions, field_specs, maker, wire
+from kbroker.protocol.declaration import (
+    FieldSpec,
+    Struct,
+    Versions,
+    copied,
+    field_specs,
+    maker,
+    wire,
+)
 from kbroker.protocol.error_response import fill_error
 from kbroker.protocol.primitives import MAX_ELEMENTS
 
@@ -149,6 +157,7 @@ __all__ = [
     "MessageSpec",
     "Struct",
     "Versions",
+    "copied",
     "field_specs",
     "first_flexible_version",
     "maker",

@@ -33,14 +33,16 @@ def should_roll(segment: LogSegment, params: RollParams) -> bool:
     size = segment.records.size_bytes
     if (
         size > max_segment_bytes - size_bytes
-        or segment.offset_index.is_full
-        or segment.time_index.is_full
+        or (segment.offset_index.room <= 0 and segment.offset_index.is_full)
+        or (segment.time_index.room <= 0 and segment.time_index.is_full)
         or not 0 <= max_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
     ):
         return True
     if not size:
         return False
-    first = segment.first_batch_timestamp
+    first = segment.known_first_timestamp
+    if first is None:
+        first = segment.first_batch_timestamp
     undated_ms = now_ms - segment.created_ms
     age_ms = undated_ms if first is None or first < 0 else max_timestamp - first
     return age_ms > max_segment_ms - segment.roll_jitter_ms

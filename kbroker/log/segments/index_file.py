@@ -71,6 +71,7 @@ class IndexFile(SegmentPart):
         "base_offset",
         "max_entries",
         "max_size_bytes",
+        "room",
     )
     _entry: ClassVar[Struct]
     _offset_field: ClassVar[int]  # of an entry
@@ -86,6 +87,7 @@ class IndexFile(SegmentPart):
         self._full_at = _entries_within(max_size_bytes, self._entry.size, self._spare_entries)
         self._loaded = False
         self._count = self._written = self._tail_first = 0
+        self.room = 0  # entries that certainly fit; every append asks
         self._tail = _NO_TAIL
         self._page_starts = _NO_PAGES
         self._last: tuple[int, ...] = ()
@@ -99,7 +101,8 @@ class IndexFile(SegmentPart):
     @property
     def is_full(self) -> bool:
         """No room for another entry but those kept for the end: the segment rolls."""
-        return (self._count if self._loaded else self.entry_count) >= self._full_at
+        self.room = max(0, self._full_at - self.entry_count)
+        return not self.room
 
     def entry(self, slot: int) -> tuple[int, ...]:
         """The entry at `slot`, as it is in the file."""
@@ -156,6 +159,7 @@ class IndexFile(SegmentPart):
         self._tail += self._entry.pack(*values)
         self._last = values
         self._count += 1
+        self.room -= 1
         if self._count - self._tail_first >= _WRITE_OUT_ENTRIES:
             try:
                 self.write_out()
@@ -238,7 +242,7 @@ class IndexFile(SegmentPart):
 
     def _forget(self) -> None:
         self._loaded = False
-        self._count = self._written = self._tail_first = 0
+        self._count = self._written = self._tail_first = self.room = 0
         self._tail = _NO_TAIL
         self._last = ()
         self._page_starts = _NO_PAGES

@@ -37,7 +37,6 @@ class LogSegment(SegmentFiles):
     __slots__ = (
         "_bytes_since_last_index_entry",
         "_check",
-        "_first_batch_timestamp",
         "_largest_timestamp",
         "_last_read",
         "_next_read",
@@ -45,6 +44,7 @@ class LogSegment(SegmentFiles):
         "_unchecked_bytes",
         "_unchecked_end_offset",
         "created_ms",
+        "known_first_timestamp",
         "roll_jitter_ms",
     )
 
@@ -65,7 +65,7 @@ class LogSegment(SegmentFiles):
         # Two fields, not a pair: nearly every append has a larger one.
         self._largest_timestamp: int | None = None  # None: not looked for yet
         self._offset_of_largest_timestamp = base_offset
-        self._first_batch_timestamp: int | None = None
+        self.known_first_timestamp: int | None = None  # see `first_batch_timestamp`
         self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
         self._unchecked_end_offset = 0
         self._check: FoundRecords | None = None
@@ -94,10 +94,10 @@ class LogSegment(SegmentFiles):
         """Largest timestamp of the first batch: the age of the segment counts from it. None without
         batches.
         """
-        if self._first_batch_timestamp is None and self.size_bytes:
+        if self.known_first_timestamp is None and self.size_bytes:
             _, header = next(self.sound_headers(), (0, None))
-            self._first_batch_timestamp = header.max_timestamp if header else None
-        return self._first_batch_timestamp
+            self.known_first_timestamp = header.max_timestamp if header else None
+        return self.known_first_timestamp
 
     @property
     def next_offset(self) -> int:
@@ -124,7 +124,7 @@ class LogSegment(SegmentFiles):
             largest = self._largest_entry().timestamp
         position = self.records.append(data)
         if not position:
-            self._first_batch_timestamp = max_timestamp
+            self.known_first_timestamp = max_timestamp
         if max_timestamp > largest:
             largest = self._largest_timestamp = max_timestamp
             self._offset_of_largest_timestamp = offset_of_max_timestamp
@@ -273,7 +273,7 @@ class LogSegment(SegmentFiles):
         self.distrust(0, 0)
         self.transaction_index.reset()
         self._largest_timestamp = None
-        self._first_batch_timestamp = None
+        self.known_first_timestamp = None
         batches = recoverable_batches(
             self.records,
             self.base_offset,
@@ -306,7 +306,7 @@ class LogSegment(SegmentFiles):
             self.distrust(min(self._unchecked_end_offset, offset))
         if not self.size_bytes:
             self.created_ms = now_ms
-            self._first_batch_timestamp = None
+            self.known_first_timestamp = None
         self._bytes_since_last_index_entry = 0
         self._note_largest(self._largest_behind_index())
         return removed

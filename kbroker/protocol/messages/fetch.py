@@ -48,10 +48,10 @@ class FetchRequest(Message):
         replica_epoch: int = wire("int64", "15+", default=-1)
 
     class FetchPartition(Struct):
-        partition: int = wire("int32", default=0)
-        current_leader_epoch: int = wire("int32", "9+", default=-1)
-        fetch_offset: int = wire("int64", default=0)
-        last_fetched_epoch: int = wire("int32", "12+", default=-1)
+        partition: int = wire("int32", default=0, varies=True)
+        current_leader_epoch: int = wire("int32", "9+", default=-1, varies=True)
+        fetch_offset: int = wire("int64", default=0, varies=True)
+        last_fetched_epoch: int = wire("int32", "12+", default=-1, varies=True)
         log_start_offset: int = wire("int64", "5+", default=-1)
         partition_max_bytes: int = wire("int32", default=0)
         replica_directory_id: UUID = wire("uuid", "17+", tag=0, default=ZERO_UUID)
@@ -79,7 +79,7 @@ class FetchRequest(Message):
     max_bytes: int = wire("int32", "3+", default=2147483647)
     isolation_level: int = wire("int8", "4+", default=0)
     session_id: int = wire("int32", "7+", default=0)
-    session_epoch: int = wire("int32", "7+", default=-1)
+    session_epoch: int = wire("int32", "7+", default=-1, varies=True)
     topics: list[FetchRequest.FetchTopic] = wire("[]FetchTopic", default=[])
     forgotten_topics_data: list[FetchRequest.ForgottenTopic] = wire(
         "[]ForgottenTopic", "7+", default=[]

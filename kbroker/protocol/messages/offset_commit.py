@@ -28,10 +28,10 @@ class OffsetCommitRequest(Message):
     class OffsetCommitRequestPartition(Struct):
         """The offset of one partition, with what the consumer wants to remember."""
 
-        partition_index: int = wire("int32", default=0)
-        committed_offset: int = wire("int64", default=0)
-        committed_leader_epoch: int = wire("int32", "6+", default=-1)
-        commit_timestamp: int = wire("int64", "1", default=-1)
+        partition_index: int = wire("int32", default=0, varies=True)
+        committed_offset: int = wire("int64", default=0, varies=True)
+        committed_leader_epoch: int = wire("int32", "6+", default=-1, varies=True)
+        commit_timestamp: int = wire("int64", "1", default=-1, varies=True)
         committed_metadata: str | None = wire("string", nullable="0+", default="")
 
     class OffsetCommitRequestTopic(Struct):

@@ -31,8 +31,8 @@ class ProduceRequest(Message):
     class PartitionProduceData(Struct):
         """The batches of one partition; in v3 and later exactly one, in format 2."""
 
-        index: int = wire("int32", default=0)
-        records: memoryview | None = wire("records", nullable="0+", default=None)
+        index: int = wire("int32", default=0, varies=True)
+        records: memoryview | None = wire("records", nullable="0+", default=None, varies=True)
 
     class TopicProduceData(Struct):
         name: str = wire("string", "0-12", default="")
@@ -66,11 +66,11 @@ class ProduceResponse(Message):
         leader_epoch: int = wire("int32", "10+", default=-1)
 
     class PartitionProduceResponse(Struct):
-        index: int = wire("int32", default=0)
+        index: int = wire("int32", default=0, varies=True)
         error_code: int = wire("int16", default=0)
-        base_offset: int = wire("int64", default=0)
-        log_append_time_ms: int = wire("int64", "2+", default=-1)
-        log_start_offset: int = wire("int64", "5+", default=-1)
+        base_offset: int = wire("int64", default=0, varies=True)
+        log_append_time_ms: int = wire("int64", "2+", default=-1, varies=True)
+        log_start_offset: int = wire("int64", "5+", default=-1, varies=True)
         record_errors: list[ProduceResponse.BatchIndexAndErrorMessage] = wire(
             "[]BatchIndexAndErrorMessage", "8+", default=[]
         )

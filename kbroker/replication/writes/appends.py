@@ -17,7 +17,12 @@ from typing import NamedTuple
 from kbroker.clock import Clock
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
-from kbroker.log.append.append_rules import TakesLongError, WorkLimit
+from kbroker.log.append.append_rules import (
+    AT_ONCE_COST,
+    AT_ONCE_RECORDS,
+    TakesLongError,
+    WorkLimit,
+)
 from kbroker.log.partition.log import Log
 from kbroker.log.producers.log_append_info import (
     AppendOrigin,
@@ -77,6 +82,7 @@ class Appends:
         self._long = LongAppends(work)
         self._waiting = self._long.waiting
         self._find = hosted.find
+        self._limit = WorkLimit()  # of the request in work
 
     def append_records(
         self,
@@ -90,13 +96,14 @@ class Appends:
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
             return AppendOutcome(_invalid_acks(entries))
-        now_ms = self.clock.now_ms()
-        limit = WorkLimit()
+        now_ms, limit = self.clock.now_ms(), self._limit
+        limit.records, limit.byte_cost = AT_ONCE_RECORDS, AT_ONCE_COST
         results: Results = []
         pending: list[_Pending] = []
         later: list[LongEntry] = []
         find = self._find
         is_own = origin is _COORDINATOR
+        flushed_acks = self.shared_flush.waiting_acks if self.shared_flush is not None else ()
         for topic_partition, records in entries:
             try:
                 partition = find(topic_partition) or self.hosted.get(topic_partition)
@@ -106,26 +113,25 @@ class Appends:
                     records, required_acks, now_ms, origin, limit
                 )
             except (KafkaError, TakesLongError) as error:
-                result = PartitionProduceResult(topic_partition)
-                results.append(result)
+                results.append(result := PartitionProduceResult(topic_partition))
                 if isinstance(error, KafkaError):
                     self.refuse(result, error)
                 else:
                     later.append(LongEntry(result, records))
                 continue
-            last_offset = info.last_offset
+            first_offset, last_offset, _, _, append_time, start_offset, _, _ = info
             result = PartitionProduceResult(
-                topic_partition,
-                NO_ERROR,
-                info.first_offset,
-                last_offset,
-                info.log_append_time,
-                info.log_start_offset,
+                topic_partition, NO_ERROR, first_offset, last_offset, append_time, start_offset
             )
             results.append(result)
             if partition.append_has_committed:
                 self.wake_produces(topic_partition)
-            if self.has_to_wait(partition, last_offset, required_acks):
+            offsets = partition.log.offsets
+            if (
+                last_offset >= offsets.high_watermark
+                or last_offset + 1 >= offsets.flush_due_offset
+                or required_acks in flushed_acks
+            ) and self.has_to_wait(partition, last_offset, required_acks):
                 pending.append(_pending(result, partition))
         self._wake_readers(results)
         if later:

@@ -1,0 +1,229 @@
+"""The short way of requests that repeat an earlier one of their connection.
+
+A client sends the same few requests again and again, with other offsets or records in them. Each
+connection keeps templates of what it was sent (see `protocol/template.py`), beside the message that
+was decoded then. A request that fits one is not decoded: its values are put into that message,
+which goes to the API's handler as if it had just been decoded.
+
+Law: only decoding is left out. Every stage that an API's registration asks for is inside the
+handler that is called, and quotas come after it, in one place for both ways: this way can forget
+none. A shortcut, which stands in place of a handler, is taken only if there are no such stages and
+no quotas (see `Served`). What does not fit, whatever it is, is decoded as if there were no
+templates. APIs say with `repeats` that their handlers keep nothing of a request beyond its answer.
+
+Templates are bounded per connection and in all. One that never fitted again makes the connection
+learn more slowly, so that what never repeats costs next to nothing.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kbroker.apis.context import Later, RequestContext, Result, Services
+from kbroker.apis.served_api import HandlerToCall, Served, Shortcut
+from kbroker.counters import Counter
+from kbroker.model import new_tuple
+from kbroker.protocol.header import RequestHeader
+from kbroker.protocol.request import ConnectionInfo, Request, Response
+from kbroker.protocol.schema import Message, copied
+from kbroker.protocol.template import Template
+
+LANES_MAX = 16  # of a connection
+LARGEST_BYTES = 4 * 1024  # of a request without its records
+ROOM_BYTES = 1024 * 1024  # of those of all connections
+_WAIT = 2  # requests that are decoded until one is learnt: many clients send but one
+_LONGEST_WAIT = 1024
+
+_NO_FRAME = memoryview(b"")
+
+Answer = Callable[[Served, Request, RequestContext, Message, HandlerToCall | None], Result | Later]
+
+
+class LaneRoom:
+    """The bytes that the templates of all connections may take together, without their records;
+    what is kept beside each takes ten to twenty times as much.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, size_bytes: int = ROOM_BYTES) -> None:
+        self.left = size_bytes
+
+
+class _Lane:
+    """One template, with a message of its own."""
+
+    __slots__ = (
+        "client_id",
+        "is_used",
+        "message",
+        "served",
+        "shortcut",
+        "targets",
+        "template",
+        "viewing",
+    )
+
+    def __init__(
+        self, template: Template, served: Served, client_id: str | None, message: Message
+    ) -> None:
+        self.template = template
+        self.served = served
+        self.shortcut: Shortcut | None = None
+        self.client_id = client_id
+        self.is_used = False  # at least once
+        self.message = message
+        self.take_message()
+
+    def take_message(self) -> None:
+        """Use a message that nobody else has."""
+        self.message = message = copied(self.message)
+        self.targets = targets_of(self.template, message)
+        self.viewing = [
+            target
+            for target, hole in zip(self.targets, self.template.holes, strict=True)
+            if hole.is_records
+        ]
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Look at no buffer any more."""
+        for target, name in self.viewing:
+            setattr(target, name, None)
+
+
+def targets_of(template: Template, message: Message) -> list[tuple[Any, str]]:
+    """The structs of a message, and their fields, that a template reads values for."""
+    targets = []
+    for path, name, _ in template.holes:
+        target: Any = message
+        for array, index in path:
+            target = getattr(target, array)[index]
+        targets.append((target, name))
+    return targets
+
+
+class Lanes:
+    """The templates of one connection (a ShortWay)."""
+
+    __slots__ = (
+        "_answer",
+        "_connection",
+        "_lanes",
+        "_memory",
+        "_missed",
+        "_requests",
+        "_services",
+        "_wait",
+        "is_viewed",
+        "room",
+    )
+
+    def __init__(
+        self,
+        connection: ConnectionInfo,
+        services: Services,
+        room: LaneRoom,
+        answer: Answer,
+        requests: Counter,
+    ) -> None:
+        """`answer` calls a handler, and encodes what it says; `requests` counts all."""
+        self._connection = connection
+        self._services = services
+        self._memory = services.room
+        self.room = room
+        self._answer = answer
+        self._requests = requests
+        self._lanes: list[_Lane] = []  # the last used comes first
+        self._missed = 0  # since one was learnt
+        self._wait = _WAIT
+        self.is_viewed = False
+        connection.when_closed += (self._close,)
+
+    def __len__(self) -> int:
+        """The number of templates."""
+        return len(self._lanes)
+
+    def answer(self, buffer: bytearray, start: int, end: int) -> bytes | Result | Later | None:
+        """The answer to a request, as ShortWay says."""
+        for lane in self._lanes:
+            values = lane.template.read(buffer, start, end)
+            if values is None:
+                continue
+            lane.is_used = True
+            if lane is not self._lanes[0]:
+                self._lanes.remove(lane)
+                self._lanes.insert(0, lane)
+            handler: HandlerToCall | None = None
+            if lane.shortcut is not None:
+                try:
+                    answer = lane.shortcut.answer(values)
+                except Exception as error:
+                    handler = partial(_raise, error)  # where bugs are caught
+                else:
+                    if isinstance(answer, bytes):
+                        self._requests.value += 1
+                        return answer
+                    handler = answer
+            elif self._memory.is_full:
+                return None
+            return self._fill(lane, values, end - start, handler)
+        return None
+
+    def _fill(
+        self, lane: _Lane, values: list[Any], size_bytes: int, handler: HandlerToCall | None
+    ) -> Result | Later:
+        """Have the request answered that has these values."""
+        served, message = lane.served, lane.message
+        self._requests.value += 1
+        correlation_id = values.pop(0)
+        for (target, name), value in zip(lane.targets, values, strict=True):
+            setattr(target, name, value)
+        connection = self._connection
+        header = new_tuple(
+            RequestHeader, (served.key, served.version, correlation_id, lane.client_id)
+        )
+        request = new_tuple(Request, (header, _NO_FRAME, 0, connection, size_bytes))
+        ctx = RequestContext(header, connection, self._services)
+        result = self._answer(served, request, ctx, message, handler)
+        is_answered = isinstance(result, Response)
+        if is_answered:
+            lane.let_go()
+        else:
+            lane.take_message()  # somebody waits with this one
+        self.is_viewed = not is_answered and lane.template.has_records
+        return result
+
+    def missed(self, served: Served, request: Request, message: Message) -> None:
+        """Learn a request that was decoded as `message`, if it is time for one."""
+        self._missed += 1
+        if self._missed < self._wait:
+            return
+        self._missed = 0
+        version = request.header.api_version
+        template = Template.of(served.request_class, version, request.frame, request.body_offset)
+        if template.weight > min(LARGEST_BYTES, self.room.left):
+            return
+        self.room.left -= template.weight
+        lane = _Lane(template, served, request.header.client_id, message)
+        if served.shortcut is not None:
+            lane.shortcut = served.shortcut(self._services, served, message)
+        self._lanes.insert(0, lane)
+        if len(self._lanes) > LANES_MAX:
+            oldest = self._lanes.pop()
+            self.room.left += oldest.template.weight
+            self._wait = _WAIT if oldest.is_used else min(2 * self._wait, _LONGEST_WAIT)
+
+    def _close(self) -> None:
+        """The connection is gone, and its templates with it."""
+        for lane in self._lanes:
+            self.room.left += lane.template.weight
+        self._lanes.clear()
+
+
+def _raise(error: Exception, _ctx: RequestContext, _request: Message) -> None:
+    raise error

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from kbroker.apis import lanes as lanes_module
+from kbroker.apis.context import Services
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.lanes import LANES_MAX, LaneRoom, Lanes
+from kbroker.apis.produce_shortcut import ProduceShortcut
+from kbroker.apis.registry import registered
+from kbroker.apis.served_api import Served
+from kbroker.errors import ErrorCode
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.request import Accepted, NoResponse, Response
+from tests.fakes.clusters.replication_cluster import batch, topic_id_of
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.requests.request_frames import answer_to, frame_of, response_of
+
+
+class Client:
+    """A connection to `apis`; what it repeats takes the short way, as in a Channel."""
+
+    def __init__(self, apis: KafkaApis) -> None:
+        self.apis = apis
+        self.connection = local_connection()
+        self.short_ways = 0
+
+    def send(self, frame: bytes):
+        """Bytes of an answer that came in the short way; else what the handler of requests gives,
+        None if the request has to be decoded."""
+        buffer = bytearray(b"\0\0" + frame + b"\0")
+        lanes = self.connection.short_way
+        result = None if lanes is None else lanes.answer(buffer, 2, len(buffer) - 1)
+        self.short_ways += result is not None
+        return result
+
+    async def ask(self, request, version, client_id="client"):
+        """The answer to a request, decoded; None without one."""
+        frame = frame_of(request, version, client_id)
+        result = self.send(frame)
+        if result is None:
+            data = await answer_to(self.apis, frame, self.connection)
+        elif isinstance(result, bytes):
+            data = result[4:]
+        else:
+            while not isinstance(result, (Response, NoResponse)):
+                result = await result
+            data = b"".join(result.pieces) if isinstance(result, Response) else b""
+        return response_of(request, version, data) if data else None
+
+
+def produce(*places, acks=1, records=batch, topic="t"):
+    data = [
+        ProduceRequest.PartitionProduceData(index=index, records=memoryview(bytearray(records())))
+        for index in places
+    ]
+    topics = [
+        ProduceRequest.TopicProduceData(
+            name=topic, topic_id=topic_id_of(topic), partition_data=data
+        )
+    ]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+
+def outcomes(response):
+    return [
+        (entry.index, entry.error_code, entry.base_offset)
+        for topic in response.responses
+        for entry in topic.partition_responses
+    ]
+
+
+@pytest.fixture
+def client(call) -> Client:
+    return Client(KafkaApis(registered(), call.services))
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_a_produce_request_that_is_repeated_is_answered_in_the_short_way(
+    cluster, client, version
+):
+    for partition in range(3):
+        cluster.lead("t", partition)
+
+    answers = [await client.ask(produce(at % 3), version) for at in range(9)]
+
+    assert [outcomes(answer) for answer in answers] == [[(at % 3, 0, at // 3)] for at in range(9)]
+    assert client.short_ways == 7
+    assert client.apis.requests.value == 9
+
+
+async def test_several_partitions_are_appended_in_the_short_way(cluster, client):
+    for partition in range(3):
+        cluster.lead("t", partition)
+    for _ in range(2):
+        await client.ask(produce(0, 1), 9)
+
+    assert outcomes(await client.ask(produce(2, 0), 9)) == [(2, 0, 0), (0, 0, 2)]
+    assert client.short_ways == 1
+
+
+async def test_a_partition_that_is_named_twice_keeps_the_records_named_last(cluster, client):
+    log = cluster.lead("t", 1).log
+    cluster.lead("t", 0)
+    for _ in range(2):
+        await client.ask(produce(0, 1), 9)
+
+    assert outcomes(await client.ask(produce(1, 1), 9)) == [(1, 0, 2)]
+    assert log.log_end_offset == 3
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_what_the_log_refuses_is_answered_as_the_handler_would(cluster, client, acks):
+    cluster.lead("t")
+    for _ in range(2):
+        await client.ask(produce(0, acks=acks), 9)
+
+    answer = await client.ask(produce(5, acks=acks), 9)
+
+    assert outcomes(answer) == [(5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert client.short_ways == 1
+
+
+async def test_acks_0_has_no_answer_and_an_error_closes_the_connection(cluster, client):
+    log = cluster.lead("t").log
+    for _ in range(2):
+        await client.ask(produce(0, acks=0), 9)
+
+    assert client.send(frame_of(produce(0, acks=0), 9)) == b""
+    assert log.log_end_offset == 3
+    refused = client.send(frame_of(produce(1, acks=0), 9))
+    assert isinstance(refused, NoResponse)
+    assert refused.close
+
+
+async def test_a_topic_that_has_another_id_by_now_is_not_written_to(cluster, client, monkeypatch):
+    cluster.lead("t")
+    names = {topic_id_of("t"): "t"}
+    monkeypatch.setattr(cluster.metadata, "topic_name", names.get)
+    for _ in range(3):
+        await client.ask(produce(0), 13)
+    names.clear()
+
+    answer = await client.ask(produce(0), 13)
+
+    assert outcomes(answer) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1)]
+
+
+async def test_an_answer_that_waits_for_followers_keeps_its_own_request(cluster, client):
+    cluster.lead("t")
+    for _ in range(2):
+        await client.ask(produce(0, acks=-1), 9)
+    partition = cluster.lead("t", leader_epoch=1, isr=(0, 1), replicas=(0, 1))
+
+    results = [client.send(frame_of(produce(0, acks=-1), 9)) for _ in range(2)]
+
+    assert all(isinstance(result, Accepted) for result in results)
+    partition.follower_fetched(1, 4, 0, cluster.time.now_ms())
+    cluster.replicas.waiting.wake(TopicPartition("t", 0))
+    frames = [result.finish().pieces for result in results]
+    answers = [response_of(produce(0), 9, b"".join(pieces)) for pieces in frames]
+    assert [outcomes(answer) for answer in answers] == [[(0, 0, 2)], [(0, 0, 3)]]
+
+
+async def test_no_buffer_is_looked_at_after_an_answer(cluster, client):
+    cluster.lead("t")
+    for _ in range(2):
+        await client.ask(produce(0), 9)
+
+    for partition in (0, 5):  # the other one is not there
+        buffer = frame_of(produce(partition), 9)
+        assert client.connection.short_way.answer(buffer, 0, len(buffer)) is not None
+        gc.collect()
+        buffer.clear()  # raises BufferError while anybody has a view of it
+
+
+async def test_a_bug_in_a_shortcut_is_answered_and_logged(cluster, client, caplog, monkeypatch):
+    cluster.lead("t")
+    for _ in range(2):
+        await client.ask(produce(0), 9)
+    monkeypatch.setattr(ProduceShortcut, "answer", lambda *_: 1 // 0)
+
+    assert outcomes(await client.ask(produce(0), 9)) == [(0, ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
+    assert "UNKNOWN_SERVER_ERROR" in caplog.text
+
+
+async def test_a_fetch_reads_what_it_asks_for_this_time(cluster, client):
+    for partition in range(2):
+        cluster.lead("t", partition).append_records_to_leader(
+            bytearray(batch()), 1, cluster.time.now_ms(), AppendOrigin.CLIENT
+        )
+
+    def fetch(partition, offset):
+        wanted = FetchRequest.FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=1000
+        )
+        topics = [FetchRequest.FetchTopic(topic="t", partitions=[wanted])]
+        return FetchRequest(max_wait_ms=0, session_epoch=-1, topics=topics)
+
+    seen = []
+    for partition, offset in [(0, 0), (0, 0), (1, 0), (1, 7), (0, 1)]:
+        (topic,) = (await client.ask(fetch(partition, offset), 12)).responses
+        (data,) = topic.partitions
+        seen.append((data.partition_index, data.error_code, len(data.records or b"") > 0))
+
+    out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
+    assert seen == [
+        (0, 0, True),
+        (0, 0, True),
+        (1, 0, True),
+        (1, out_of_range, False),
+        (0, 0, False),
+    ]
+    assert client.short_ways == 3
+
+
+async def test_a_connection_keeps_so_many_templates_and_learns_what_never_repeats_ever_slower(
+    cluster, client
+):
+    cluster.lead("t")
+    learnt = 0
+    known = lanes_module.Template.of
+
+    def of(*args):
+        nonlocal learnt
+        learnt += 1
+        return known(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes_module.Template, "of", of)
+        for number in range(1_000):
+            await client.ask(produce(0), 9, f"client {number}")
+
+    assert len(client.connection.short_way) == LANES_MAX
+    assert learnt < LANES_MAX + 10
+    assert client.short_ways == 0
+
+
+async def test_what_is_repeated_stays_known_among_what_is_not(cluster, client):
+    cluster.lead("t")
+    for number in range(400):
+        await client.ask(produce(0), 9, f"client {number}")
+        await client.ask(produce(0), 9, "client")
+
+    assert client.short_ways > 380
+
+
+async def test_templates_of_all_connections_have_one_bound_and_go_with_them(cluster, call):
+    cluster.lead("t")
+    apis = KafkaApis(registered(), call.services)
+    frame = frame_of(produce(0), 9)
+    first = Client(apis)
+    for _ in range(2):
+        await first.ask(produce(0), 9)
+    lanes = first.connection.short_way
+    assert isinstance(lanes, Lanes)
+    room: LaneRoom = lanes.room
+    taken = lanes_module.ROOM_BYTES - room.left
+    assert 0 < taken < len(frame)
+    room.left = taken - 1
+
+    second = Client(apis)
+    for _ in range(9):
+        await second.ask(produce(0), 9)
+    assert second.short_ways == 0
+    first.connection.close()
+
+    assert room.left == 2 * taken - 1
+    for _ in range(9):
+        await second.ask(produce(0), 9)
+    assert second.short_ways > 0
+
+
+def test_a_stage_around_the_handler_or_quotas_switch_a_shortcut_off(call):
+    class Nobody:
+        def authorize(self, *_):
+            return False
+
+    produce_api = registered()[0]
+    services: Services = call.services
+
+    assert Served(produce_api, 9, services.authorizer).shortcut is not None
+    assert Served(produce_api, 9, Nobody()).shortcut is None
+    assert Served(produce_api, 9, services.authorizer, has_quotas=True).shortcut is None
