@@ -18,7 +18,6 @@ from kbroker.record.compression import most_unpacked_bytes
 from kbroker.record.default_record import (
     invalid,
     read_varint,
-    skim_headers,
     varint_bytes,
 )
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
@@ -28,8 +27,15 @@ SMALLEST_RECORD_BYTES: Final = 7
 
 DELTAS_AT_ONCE: Final = 64  # deltas whose varints share all bytes after the first
 _FEW: Final = 3  # records that are walked sooner than compared
+# More headers take longer than the records they belong to, but for some more in a small batch.
+_HEADERS_PER_RECORD: Final = 8
+_MORE_HEADERS: Final = 64
 
 Plain = bytes | bytearray  # records that were unpacked
+
+
+class ManyHeadersError(Exception):
+    """Records with so many headers that a walk takes far longer than their number promises."""
 
 
 class WalkedRecords(NamedTuple):
@@ -53,7 +59,7 @@ def check_record_count(header: BatchHeader, size_bytes: int) -> None:
 
 def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
     """Walk all records of a produced batch, unpacked as `plain`. Raises KafkaError(INVALID_RECORD)
-    if count or lengths are not those of the header.
+    if count or lengths are not those of the header; ManyHeadersError: `walk_stream` bears them.
     """
     check_claims(header)
     count = header.record_count
@@ -61,7 +67,10 @@ def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
     at = 0
     try:
         for first in range(0, count, DELTAS_AT_ONCE):
-            at = walk_some(plain, at, range(first, min(first + DELTAS_AT_ONCE, count)), walked)
+            end = min(first + DELTAS_AT_ONCE, count)
+            at = walk_some(plain, at, range(first, end), walked)
+            if walked[4] > _HEADERS_PER_RECORD * end + _MORE_HEADERS:
+                raise ManyHeadersError
     except IndexError:
         invalid("record cut short")
     if at != len(plain):
@@ -80,7 +89,7 @@ def nothing_walked() -> list[int]:
     """The beginning of `walked` for `walk_some`: no delta is as large as the least one, or as small
     as the largest one.
     """
-    return [2**63, -(2**63), 0, 0]
+    return [2**63, -(2**63), 0, 0, 0]
 
 
 def walked_records(header: BatchHeader, walked: list[int]) -> WalkedRecords:
@@ -92,7 +101,8 @@ def walked_records(header: BatchHeader, walked: list[int]) -> WalkedRecords:
 def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
     """Walk the records with these offset deltas, `DELTAS_AT_ONCE` at most, from `at` on; the
     position after them. `walked`: least and largest time delta, records without key, records with
-    another offset delta. IndexError past the end.
+    another offset delta, headers that were not compared. IndexError past the end, ManyHeadersError
+    for 64 of one record.
     """
     end = _walk_alike(plain, at, deltas, walked) if len(deltas) > _FEW else 0
     return end or _walk_each(plain, at, deltas, walked)
@@ -170,7 +180,7 @@ def _pass_fields(plain: Plain, at: int, lengths: list[int]) -> int:
 
 def _walk_each(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:  # noqa: C901, PLR0912  a call per field would double the time
     """Walk the records one after the other. Nearly all varints are short, and read in place."""
-    least, most, keyless, misplaced = walked
+    least, most, keyless, misplaced, headers = walked
     low_byte, tail = _offset_bytes(deltas.start)
     offset_bytes = 1 + len(tail)
     second = tail[0] if tail else -1
@@ -216,10 +226,14 @@ def _walk_each(plain: Plain, at: int, deltas: range, walked: list[int]) -> int: 
             at += 2 + (length + (high << 7) - 0x80 >> 1)
         else:
             at = _behind_field(plain, at)
-        at = _behind_headers(plain, at) if plain[at] else at + 1
+        if plain[at]:
+            headers += plain[at] >> 1
+            at = _behind_headers(plain, at)
+        else:
+            at += 1
         if 2 * at != twice_end:
             invalid("record of another length than its fields")
-    walked[:] = least, most, keyless, misplaced
+    walked[:] = least, most, keyless, misplaced, headers
     return at
 
 
@@ -236,8 +250,10 @@ def _behind_field(plain: Plain, at: int) -> int:
 def _behind_headers(plain: Plain, at: int) -> int:
     """The position after the headers whose count is at `at`."""
     twice = plain[at]
-    if twice & 0x81:
-        return skim_headers(plain, at)
+    if twice & 0x80:
+        raise ManyHeadersError
+    if twice & 1:
+        invalid("negative number of headers")
     at += 1
     for _ in range(twice >> 1):
         length = plain[at]

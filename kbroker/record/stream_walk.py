@@ -18,6 +18,7 @@ from kbroker.record.record_batch import BatchHeader
 from kbroker.record.record_stream import RecordStream
 from kbroker.record.record_walk import (
     DELTAS_AT_ONCE,
+    ManyHeadersError,
     WalkedRecords,
     check_claims,
     nothing_walked,
@@ -52,7 +53,7 @@ def _walk_held(stream: RecordStream, deltas: range, walked: list[int]) -> bool:
     held = stream.held
     try:
         at = walk_some(held, stream.at, deltas, tried)
-    except (IndexError, KafkaError):
+    except (IndexError, KafkaError, ManyHeadersError):
         return False  # cut off here, or broken: one by one it shows
     if at > len(held):
         return False
@@ -63,8 +64,8 @@ def _walk_held(stream: RecordStream, deltas: range, walked: list[int]) -> bool:
 
 def _skim_one(stream: RecordStream, expected: int, walked: list[int]) -> None:
     delta, offset_delta, has_key = stream.skim()
-    least, most, keyless, misplaced = walked
-    walked[:] = (
+    least, most, keyless, misplaced, _ = walked
+    walked[:4] = (
         min(least, delta),
         max(most, delta),
         keyless + (not has_key),

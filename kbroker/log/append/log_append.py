@@ -69,6 +69,7 @@ from kbroker.record.record_batch import (
 from kbroker.record.record_stream import Pace, RecordStream
 from kbroker.record.record_walk import (
     SMALLEST_RECORD_BYTES,
+    ManyHeadersError,
     WalkedRecords,
     check_record_count,
     walk_records,
@@ -241,7 +242,11 @@ def _walked(
             raise
     limit.records -= count
     limit.byte_cost -= len(plain) * byte_cost
-    return walk_records(header, plain)
+    try:
+        return walk_records(header, plain)
+    except ManyHeadersError:
+        limit.use_up()
+        raise TakesLongError from None
 
 
 def _made_again(

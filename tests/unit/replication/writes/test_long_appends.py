@@ -340,6 +340,12 @@ async def test_an_answer_names_a_thousand_records_at_most(tmp_path: Path) -> Non
     assert "due to 3000 record errors in total" in str(result.error_message)
 
 
+def with_headers(records: int, headers: int) -> bytes:
+    """A batch of records that have so many headers each, and values of different lengths."""
+    own = (("h", b"1"),) * headers
+    return build([Record(n, NOW_MS, b"k", b"v" * n, own) for n in range(records)])
+
+
 def claiming_one(codec: int, plain_bytes: int) -> bytes:
     """A batch that claims one record and unpacks to far more."""
     header = read_header(build([Record(0, NOW_MS, b"k", b"v")]))
@@ -350,6 +356,10 @@ VERY_LARGE = COMPACTED | {"max_message_bytes": 1 << 24}
 LOOP_OR_THREAD = {
     "few": (COMPACTED, batch(AT_ONCE_RECORDS), False),
     "many": (COMPACTED, LONG, True),
+    "with headers": ({}, with_headers(140, 6), False),
+    "one with a few headers": ({}, with_headers(1, 63), False),
+    "one with many headers": ({}, with_headers(1, 5_000), True),
+    "many headers together": ({}, with_headers(140, 40), True),
     "many, unopened": (HEADER_ONLY, LONG, False),
     "large": (COMPACTED, batch(2, b"v" * 400_000), False),
     "very large": (VERY_LARGE, batch(2, b"v" * 3_000_000), True),
