@@ -51,10 +51,13 @@ class LogReader:
             )
         aborted: list[AbortedTxn] | None = None
         bound = offsets.high_watermark
-        if isolation is not _HIGH_WATERMARK:
-            if isolation is _TXN_COMMITTED:
-                aborted = []
-            bound = self._upper_bound(isolation)
+        if isolation is _TXN_COMMITTED:
+            aborted = []
+            first_unstable_offset = self._producers.state.first_unstable_offset
+            if first_unstable_offset is not None:
+                bound = offsets.last_stable_offset(first_unstable_offset)
+        elif isolation is not _HIGH_WATERMARK:
+            bound = offsets.log_end_offset
         try:
             if offset < bound:  # not as most who wait
                 return self._read_below(bound, offset, max_bytes, aborted, min_one_message)
@@ -107,13 +110,6 @@ class LogReader:
             segment = segments.active
         return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
 
-    def _upper_bound(self, isolation: FetchIsolation) -> int:
-        """The offset (exclusive) up to which a reader of another level than the usual may see."""
-        if isolation is _TXN_COMMITTED:
-            first_unstable_offset = self._producers.state.first_unstable_offset
-            return self._offsets.last_stable_offset(first_unstable_offset)
-        return self._offsets.log_end_offset
-
     def _aborted(self, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
         """The aborted transactions that touch offsets from `start_offset` to the end of the segment
         that was read.
@@ -121,10 +117,13 @@ class LogReader:
         A transaction's entry is in the segment of its marker, which may be a later one.
         """
         segments = self._segments
+        found: list[AbortedTxn] = []
+        noting = segments.with_aborted(index)
+        if not noting:
+            return found
         last = len(segments) - 1
         end_offset = bound if index == last else min(bound, segments[index + 1].base_offset)
-        found: list[AbortedTxn] = []
-        for segment in segments.with_aborted(index):
+        for segment in noting:
             entries, is_complete = segment.transaction_index.collect(start_offset, end_offset)
             found += entries
             if is_complete:

@@ -173,7 +173,7 @@ class IndexFile(SegmentPart):
 
     def _floor_entry(self, target: int) -> tuple[int, ...] | None:
         """The last entry whose first field is <= target; at most one page of the file is read."""
-        if not self.entry_count:
+        if not (self._count if self._loaded else self.entry_count):
             return None
         if self._last[0] <= target:
             return self._last

@@ -54,7 +54,7 @@ class DelayedFetch(DelayedOperation):
         self._asked = asked
         self._read = read
         self._future = future
-        self._absent = _places_of_unknown(first)
+        self._absent = _places_of_unknown(first) if first.unknown else _NOWHERE
         self._available = first.available
         self._total = first.available_bytes
         self._places: dict[Hashable, int] | None = None  # of partitions, once it is woken
@@ -167,8 +167,6 @@ class WideFetch(DelayedOperation):
 
 def _places_of_unknown(outcome: FetchOutcome) -> frozenset[int]:
     """The places in an outcome of partitions that do not exist."""
-    if not outcome.unknown:
-        return _NOWHERE
     return frozenset(
         place for place, data in enumerate(outcome.partitions) if data.error_code in UNKNOWN
     )

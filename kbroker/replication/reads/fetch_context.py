@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.replication.reads.fetch_params import FetchPartition
+from kbroker.replication.reads.fetch_params import NO_EPOCH, FetchPartition
 from kbroker.replication.reads.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -23,7 +23,6 @@ from kbroker.replication.reads.fetch_session import (
     find_names,
     forgotten_keys,
     name_partitions,
-    next_epoch,
     note_news,
     session_key,
 )
@@ -41,6 +40,7 @@ class FetchContext:
     __slots__ = (
         "_connection",
         "_epoch",
+        "_epoch_after",
         "_named",
         "_sessions",
         "_topics",
@@ -67,8 +67,10 @@ class FetchContext:
         self.origin = origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
         self.session: FetchSession | None = None
         self._epoch = epoch = request.session_epoch
+        self._epoch_after = NO_EPOCH  # in a session that goes on: of its next request
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            self.session = sessions.take_up(request, origin, connection)
+            self.session = session = sessions.take_up(request, origin, connection)
+            self._epoch_after = session.epoch
         elif request.session_id != NO_SESSION:
             sessions.remove(request.session_id)
 
@@ -97,7 +99,7 @@ class FetchContext:
             context.forget(forgotten_keys(request.forgotten_topics_data, context.origin))
         context.ready(request)
         if context.session is not None and version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            context.find_names(context.asked_for, topic_name)
+            find_names(context.asked_for, topic_name)
         return context
 
     @property
@@ -114,11 +116,7 @@ class FetchContext:
     def is_over(self) -> bool:
         """Whether a later request of the session has come, so that nobody wants this answer."""
         session = self.session
-        return (
-            session is not None
-            and self._epoch != INITIAL_EPOCH
-            and session.epoch != next_epoch(self._epoch)
-        )
+        return session is not None and self._epoch_after not in (NO_EPOCH, session.epoch)
 
     # The request
 
@@ -170,7 +168,8 @@ class FetchContext:
     def response(self, answers: list[PartitionData]) -> FetchResponse:
         """The response with `answers`, which are in the order of `asked_for`."""
         if self.session is not None or self._epoch == INITIAL_EPOCH:
-            self.begin_response()
+            if self.session is None:
+                self.begin_response()
             self.add(self.asked_for, answers)
             return self.end()
         self._put(zip(self.asked_for, answers, strict=True))
@@ -198,7 +197,7 @@ class FetchContext:
                 if note_news(asked, data):
                     news.append((asked, data))
                 place = asked.topic_partition
-                session.answered((asked.topic_id, place[1]) if by_id else place, asked, data)
+                session.answered((asked.topic_id.int, place[1]) if by_id else place, asked, data)
             self._put(news)
 
     def end(self) -> FetchResponse:
@@ -218,7 +217,7 @@ class FetchContext:
     def _put(self, pairs: Iterable[tuple[FetchPartition, PartitionData]]) -> None:
         topics, by_id = self._topics, self.origin.uses_topic_ids
         for asked, data in pairs:
-            key: Hashable = asked.topic_id if by_id else asked.topic_partition.topic
+            key: Hashable = asked.topic_id.int if by_id else asked.topic_partition.topic
             topic = topics.get(key)
             if topic is not None:
                 topic.partitions.append(data)

@@ -16,6 +16,7 @@ from kbroker.clock import Clock
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.segments.fetch_data_info import FetchIsolation
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.schema import maker
@@ -142,12 +143,7 @@ class FetchReader:
         found = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
         aborted = None
         if isolation is _TXN_COMMITTED:
-            aborted = [
-                FetchResponse.AbortedTransaction(
-                    producer_id=transaction.producer_id, first_offset=transaction.first_offset
-                )
-                for transaction in found.aborted_transactions or ()
-            ]
+            aborted = _aborted(found.aborted_transactions) if found.aborted_transactions else []
         cut = found.is_first_incomplete  # old fetchers take it for "too large", new ones for damage
         data = _read(
             asked.topic_partition.partition,
@@ -184,7 +180,8 @@ class FetchReader:
             state.leader_epoch,
         ):
             partition.check_access(asked.current_leader_epoch, leader_only=params.leader_only)
-        if asked.topic_id is not ZERO_UUID:
+        topic_id = asked.topic_id
+        if topic_id is not ZERO_UUID and topic_id is not partition.log.topic_id:
             _check_topic_id(partition, asked)
         if params.replica_id >= 0 and not partition.has_replica(params.replica_id):
             # A follower that knows the epoch may have heard something that is still to come here.
@@ -231,6 +228,15 @@ def _check_can_read(params: FetchParams, config: TopicConfig) -> None:
         )
 
 
+def _aborted(transactions: Sequence[AbortedTxn]) -> list[FetchResponse.AbortedTransaction]:
+    return [
+        FetchResponse.AbortedTransaction(
+            producer_id=transaction.producer_id, first_offset=transaction.first_offset
+        )
+        for transaction in transactions
+    ]
+
+
 def _without_records(partition: Partition, asked: FetchPartition) -> PartitionData:
     return _read(
         asked.topic_partition.partition,
@@ -244,8 +250,10 @@ def _without_records(partition: Partition, asked: FetchPartition) -> PartitionDa
 
 def _check_topic_id(partition: Partition, asked: FetchPartition) -> None:
     known = partition.log.topic_id or ZERO_UUID
-    if known is not asked.topic_id and known not in (asked.topic_id, ZERO_UUID):
+    if known not in (asked.topic_id, ZERO_UUID):
         raise KafkaError(
             ErrorCode.INCONSISTENT_TOPIC_ID,
             f"{asked.topic_partition} has topic id {known}, not {asked.topic_id}",
         )
+    if known is not ZERO_UUID:
+        asked.topic_id = known  # the same object, so that a session need not compare again

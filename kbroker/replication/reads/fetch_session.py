@@ -124,9 +124,9 @@ def next_epoch(epoch: int) -> int:
 
 
 def session_key(asked: FetchPartition, origin: FetchOrigin) -> Hashable:
-    """The key of a partition in a session."""
+    """The key of a partition in a session. An id goes by its number, whose hash costs less."""
     if origin.uses_topic_ids:
-        return asked.topic_id, asked.topic_partition.partition
+        return asked.topic_id.int, asked.topic_partition.partition
     return asked.topic_partition
 
 
@@ -146,7 +146,7 @@ def name_partitions(
             name = topic_name(topic_id) or ""
         for partition in topic.partitions:
             place: TopicPartition = new_tuple(TopicPartition, (name, partition.partition))
-            named[(topic_id, partition.partition) if by_id else place] = FetchPartition(
+            named[(topic_id.int, partition.partition) if by_id else place] = FetchPartition(
                 place,
                 topic_id,
                 partition.fetch_offset,
@@ -163,7 +163,7 @@ def forgotten_keys(
     """Yield the keys of the partitions that a request takes out of its session."""
     for topic in topics:
         yield from zip(
-            repeat(topic.topic_id if origin.uses_topic_ids else topic.topic), topic.partitions
+            repeat(topic.topic_id.int if origin.uses_topic_ids else topic.topic), topic.partitions
         )
 
 

@@ -114,7 +114,8 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         heapq.heappush(self._deadlines, (deadline_ms, self._sequence, operation))
         if len(self._deadlines) - self._size > self._purge_interval:
             self._purge()
-        self._arm(deadline_ms)
+        if self._armed is None or deadline_ms < self._armed[0]:
+            self._arm(deadline_ms)
 
     def hold(
         self,
