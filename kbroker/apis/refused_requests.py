@@ -2,8 +2,8 @@
 
 Law: one line for each API, code and topic (or group) in a minute, see `rare_lines`; clients change
 neither its form nor its length, as whatever they send is escaped and cut. An answer without a
-refusal costs a look at its codes; answers to Produce and Fetch, whose handlers know already, cost
-nothing.
+refusal costs a look at its codes; one to what clients send all the time costs nothing, as those
+handlers know already.
 
 Owned by the event loop.
 """
@@ -144,7 +144,7 @@ def _only_looks(header: RequestHeader, connection: ConnectionInfo, code: int) ->
     )
 
 
-_TELL_THEMSELVES = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+_TELL_THEMSELVES = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.HEARTBEAT})
 
 
 def told(

@@ -54,7 +54,7 @@ class OffsetCommitRequest(Message):
 @message(key=8, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
     class OffsetCommitResponsePartition(Struct):
-        partition_index: int = wire("int32", default=0)
+        partition_index: int = wire("int32", default=0, varies=True)
         error_code: int = wire("int16", default=0)
 
     class OffsetCommitResponseTopic(Struct):

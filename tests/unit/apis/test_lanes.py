@@ -16,42 +16,10 @@ from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
-from kbroker.protocol.request import Accepted, NoResponse, Response
+from kbroker.protocol.request import Accepted, NoResponse
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
-from tests.fakes.requests.recording_replier import local_connection
-from tests.fakes.requests.request_frames import answer_to, frame_of, response_of
-
-
-class Client:
-    """A connection to `apis`; what it repeats takes the short way, as in a Channel."""
-
-    def __init__(self, apis: KafkaApis) -> None:
-        self.apis = apis
-        self.connection = local_connection()
-        self.short_ways = 0
-
-    def send(self, frame: bytes):
-        """Bytes of an answer that came in the short way; else what the handler of requests gives,
-        None if the request has to be decoded."""
-        buffer = bytearray(b"\0\0" + frame + b"\0")
-        lanes = self.connection.short_way
-        result = None if lanes is None else lanes.answer(buffer, 2, len(buffer) - 1)
-        self.short_ways += result is not None
-        return result
-
-    async def ask(self, request, version, client_id="client"):
-        """The answer to a request, decoded; None without one."""
-        frame = frame_of(request, version, client_id)
-        result = self.send(frame)
-        if result is None:
-            data = await answer_to(self.apis, frame, self.connection)
-        elif isinstance(result, bytes):
-            data = result[4:]
-        else:
-            while not isinstance(result, (Response, NoResponse)):
-                result = await result
-            data = b"".join(result.pieces) if isinstance(result, Response) else b""
-        return response_of(request, version, data) if data else None
+from tests.fakes.requests.repeating_client import RepeatingClient
+from tests.fakes.requests.request_frames import frame_of, response_of
 
 
 def produce(*places, acks=1, records=batch, topic="t"):
@@ -76,8 +44,8 @@ def outcomes(response):
 
 
 @pytest.fixture
-def client(call) -> Client:
-    return Client(KafkaApis(registered(), call.services))
+def client(call) -> RepeatingClient:
+    return RepeatingClient(KafkaApis(registered(), call.services))
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -254,7 +222,7 @@ async def test_templates_of_all_connections_have_one_bound_and_go_with_them(clus
     cluster.lead("t")
     apis = KafkaApis(registered(), call.services)
     frame = frame_of(produce(0), 9)
-    first = Client(apis)
+    first = RepeatingClient(apis)
     for _ in range(2):
         await first.ask(produce(0), 9)
     lanes = first.connection.short_way
@@ -264,7 +232,7 @@ async def test_templates_of_all_connections_have_one_bound_and_go_with_them(clus
     assert 0 < taken < len(frame)
     room.left = taken - 1
 
-    second = Client(apis)
+    second = RepeatingClient(apis)
     for _ in range(9):
         await second.ask(produce(0), 9)
     assert second.short_ways == 0

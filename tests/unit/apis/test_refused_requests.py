@@ -308,12 +308,14 @@ def test_a_handler_is_told_of_when_its_answer_is_there(log: Log) -> None:
     assert heard == answers[:1]
 
 
-def test_produce_and_fetch_tell_themselves() -> None:
+def test_what_clients_send_all_the_time_tells_itself() -> None:
     def handler(ctx: RequestContext, request: Message) -> None:
         """Answer."""
 
     assert told(ApiKey.PRODUCE, ProduceResponse, handler) is handler
     assert told(ApiKey.FETCH, ProduceResponse, handler) is handler
+    assert told(ApiKey.OFFSET_COMMIT, ProduceResponse, handler) is handler
+    assert told(ApiKey.HEARTBEAT, ProduceResponse, handler) is handler
 
 
 def appended_told(
