@@ -98,7 +98,7 @@ def kbroker(*options: str) -> Iterator[RunningBroker]:
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)  # it closes thousands of partitions
         shutil.rmtree(directory, ignore_errors=True)
 
 

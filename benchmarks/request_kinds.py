@@ -39,6 +39,7 @@ _VERSIONS = {
     _PRODUCE: 9, _FETCH: 12, _METADATA: 9, _OFFSET_COMMIT: 8, _FIND: 3, _JOIN: 7, _HEARTBEAT: 4,
     _SYNC: 4, _INIT: 4,
 }  # fmt: skip
+_OF_A_TOPIC = 1_000  # partitions: Apache Kafka makes no 10,000 by one request
 _PLACES = 1_000  # of a log that are read in turn
 _FILLING = 5  # requests in flight
 _BUSY = frozenset({14, 15, 16})  # a coordinator that is about to be there
@@ -68,18 +69,22 @@ class Produce:
     idempotent: bool = False
 
     def made(self, broker: RunningBroker, most: int) -> Frames:
-        """A topic that takes the batches; `most` partitions."""
-        partitions = min(self.partitions, most)
-        topic, batch = new_topic(broker, partitions), batch_of(self.batch_bytes, self.record_bytes)
+        """Topics that take the batches; `most` partitions in all."""
+        count, batch = min(self.partitions, most), batch_of(self.batch_bytes, self.record_bytes)
+        topics = [
+            new_topic(broker, min(_OF_A_TOPIC, count - first))
+            for first in range(0, count, _OF_A_TOPIC)
+        ]
+        places = [(topics[each // _OF_A_TOPIC], each % _OF_A_TOPIC) for each in range(count)]
         client = RawClient(broker.address)
-        for partition in range(partitions):
+        for topic, partition in places:
             raw_client.produce_first(client, produce_frame(topic, batch, 1, partition))
         if self.idempotent:
             batch = batch_of(self.batch_bytes, self.record_bytes, _producer_id(client))
         client.close()
-        frames = [produce_frame(topic, batch, self.acks, each) for each in range(partitions)]
+        frames = [produce_frame(topic, batch, self.acks, number) for topic, number in places]
         batch_at = frames[0].index(batch) if self.idempotent else -1
-        return Frames(frames, _produce_error_at(topic), [topic], batch_at)
+        return Frames(frames, _produce_error_at(topics[0]), topics, batch_at)
 
     def bare(self) -> tuple[bytes, bytes, int, int]:
         """A request, its answer, and where its batch begins and how long it is."""
@@ -169,16 +174,18 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """All of so many topics with one partition each, which the request names."""
+    """So many topics with one partition each; the request names them, or asks for all that are there."""
 
     topics: int
+    by_name: bool = True
 
     def made(self, broker: RunningBroker, most: int) -> Frames:
         """Make the topics; `most` of them."""
         names = [_name() for _ in range(min(self.topics, most))]
         raw_client.create_topics(broker.address, names)
         asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-        frame = frame_of(MetadataRequest(topics=asked), _METADATA, _VERSIONS[_METADATA])
+        request = MetadataRequest(topics=asked if self.by_name else None)
+        frame = frame_of(request, _METADATA, _VERSIONS[_METADATA])
         return Frames([frame], 0, names)  # that all have leaders is known
 
 

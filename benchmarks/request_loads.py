@@ -184,8 +184,13 @@ LOADS: list[RequestLoad] = [
     RequestLoad(name="heartbeat, 1 in flight", sends=Heartbeat()),
     RequestLoad(name="commit of one offset, 1 in flight", sends=OffsetCommit(), requests=10_000),
     RequestLoad(name="metadata of 1 topic, 1 in flight", sends=Metadata(topics=1)),
-    RequestLoad(
-        name="metadata of 1,000 topics, 1 in flight", sends=Metadata(topics=1_000), requests=1_000
+    *(
+        RequestLoad(
+            name=f"metadata of 1,000 topics, {how}, 1 in flight",
+            sends=Metadata(topics=1_000, by_name=by_name),
+            requests=1_000,
+        )
+        for how, by_name in (("by name", True), ("as all that are there", False))
     ),
     *(
         RequestLoad(

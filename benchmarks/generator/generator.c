@@ -123,22 +123,6 @@ static void read_frames(const char *path) {
     }
 }
 
-static void connect_all(const char *host, const char *port, long count) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
-    inet_pton(AF_INET, host, &address.sin_addr);
-    poller = epoll_create1(0);
-    connections = calloc(count, sizeof *connections);
-    for (long i = 0; i < count; i++) {
-        struct connection *c = &connections[i];
-        int one = 1;
-        c->fd = socket(AF_INET, SOCK_STREAM, 0);
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        if (connect(c->fd, (void *)&address, sizeof address)) fail(strerror(errno));
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-        epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
-    }
-}
-
 static void flush(void) {
     for (long at = 0; at < out_size;) {
         long written = write(out_fd, out + at, out_size - at);
@@ -190,6 +174,30 @@ static long receive(struct connection *c, long check_at) {
     return ended;
 }
 
+static struct connection *connected(struct connection *c, const struct sockaddr_in *address) {
+    int one = 1;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
+    c->fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(c->fd, (const void *)address, sizeof *address)) fail(strerror(errno));
+    epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
+    return c;
+}
+/* Each of several is answered once before the next: the broker has accepted it, and none is left waiting. */
+static void connect_all(long count, int greet) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(words[1]))};
+    inet_pton(AF_INET, words[0], &address.sin_addr);
+    poller = epoll_create1(0);
+    connections = calloc(count, sizeof *connections);
+    for (long i = 0; i < count; i++) {
+        struct connection *c = connected(&connections[i], &address);
+        if (!greet) continue;
+        queue_next(c);
+        flush();
+        for (struct pollfd waiting = {c->fd, POLLIN, 0}; !receive(c, error_at);) poll(&waiting, 1, -1);
+    }
+}
+
 /* Requests take turns over the connections. */
 static long send_requests(long count, long requests, long in_flight, long seconds) {
     long places = count > in_flight ? count : in_flight, next = 0, answered = 0, pending = 0;
@@ -217,8 +225,7 @@ static long send_requests(long count, long requests, long in_flight, long second
 
 static void send_all(void) {
     long count = number_of("connections", 1);
-    connect_all(words[0], words[1], count);
-    if (count > 1) send_requests(count, count, 1, 0); /* each has been accepted */
+    connect_all(count, count > 1);
     long cpu = cpu_of_brokers(), begun = now(CLOCK_MONOTONIC);
     long answered = send_requests(count, number_of("requests", 1), number_of("in_flight", 1), number_of("seconds", 0));
     printf("%ld %ld %ld %ld\n", answered, now(CLOCK_MONOTONIC) - begun, cpu_of_brokers() - cpu, sent);
@@ -231,7 +238,7 @@ static int by_size(const void *a, const void *b) {
 
 /* The first frame produces one record, the second fetches; both connections are served by one loop. */
 static void deliver(void) {
-    connect_all(words[0], words[1], 2);
+    connect_all(2, 0);
     struct connection *producer = &connections[0], *consumer = &connections[1];
     long records = number_of("requests", 1), per_s = number_of("per_s", 0), offset = number_of("offset", 0);
     long offset_at = number_of("offset_at", 0), empty = number_of("empty_bytes", 0), batch = number_of("batch_bytes", 1);

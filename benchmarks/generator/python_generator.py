@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 from collections import deque
-from itertools import count
+from itertools import count as numbers
 from pathlib import Path
 
 from fastcrc.crc32 import iscsi
@@ -28,8 +28,8 @@ class Connection:
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = bytearray()
-        self._sent = count()
-        self._answered = count()
+        self._sent = numbers()
+        self._answered = numbers()
 
     def request(self, frame: bytes | bytearray) -> bytes:
         """The frame with the next correlation id."""
@@ -78,9 +78,18 @@ class Sender:
         self._error_at, self._batch_at = int(words["error_at"]), int(words["batch_at"])
         self.sent = int(words["first"])
         self._selector = selectors.DefaultSelector()
-        self._connections = [Connection(address) for _ in range(int(words["connections"]))]
-        for connection in self._connections:
+        self._connections: list[Connection] = []
+        count = int(words["connections"])
+        for _ in range(count):
+            connection = Connection(address)
+            self._connections.append(connection)
             self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+            if (
+                count > 1
+            ):  # else some wait for the broker to accept them when it has accepted others
+                self._send_next(connection)
+                while not connection.receive(self._error_at):
+                    continue
 
     def send(self, requests: int, in_flight: int, seconds: int = 0) -> int:
         """Send so many, for `seconds` at most unless that is 0: how many were answered."""
@@ -111,9 +120,6 @@ class Sender:
 
 def _send(address: tuple[str, int], frames: list[bytes], words: dict[str, str]) -> list[int]:
     sender = Sender(address, frames, words)
-    connections = int(words["connections"])
-    if connections > 1:
-        sender.send(connections, 1)  # each has been accepted
     cpu, begun = _cpu_of_brokers(words), time.monotonic_ns()
     answered = sender.send(int(words["requests"]), int(words["in_flight"]), int(words["seconds"]))
     return [answered, time.monotonic_ns() - begun, _cpu_of_brokers(words) - cpu, sender.sent]
