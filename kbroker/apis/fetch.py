@@ -25,12 +25,18 @@ from kbroker.apis.fetch_answers import (
 )
 from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, partition_count_of
+from kbroker.apis.fetch_shortcut import FetchShortcut
+from kbroker.apis.fetch_versions import (
+    FIRST_VERSION_WITH_FORMAT_2,
+    FIRST_VERSION_WITH_REPLICA_STATE,
+    chooses_replica,
+    params_of,
+)
 from kbroker.apis.near_replicas import NearReplicas
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
-from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.segments.fetch_data_info import FetchIsolation
+from kbroker.errors import ErrorCode
 from kbroker.model import CONSUMER_REPLICA_ID
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -39,14 +45,6 @@ from kbroker.record import conversion  # noqa: F401  with its handler: see the r
 from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.reads.fetch_reader import refusal_entry
-
-FIRST_VERSION_WITH_FORMAT_1 = 2
-FIRST_VERSION_WITH_MAX_BYTES = 3
-FIRST_VERSION_WITH_FORMAT_2 = 4
-FIRST_VERSION_WITH_ZSTD = 10
-FIRST_VERSION_FROM_FOLLOWERS = 11
-FIRST_VERSION_WITH_REPLICA_STATE = 15
-_ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
 def _is_from_follower(request: FetchRequest) -> bool:
@@ -59,7 +57,7 @@ def _is_from_follower(request: FetchRequest) -> bool:
     AskedInside(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),
     exempt=_is_from_follower,
     parts=AS_A_WHOLE,
-    repeats=True,
+    repeats=FetchShortcut.of,
 )
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""
@@ -161,44 +159,15 @@ def _read_authorized(
 
 
 def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> FetchParams:
-    max_bytes = request.max_bytes
-    isolation = _ISOLATION.get(request.isolation_level)
-    if isolation is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"No isolation level {request.isolation_level}")
-    wait_ms = request.max_wait_ms
+    params = params_of(ctx.services, ctx.api_version, request, replica_id)
     if isinstance(ctx, LargeContext):
-        wait_ms = min(wait_ms, LONGEST_WAIT_MS)
-    is_follower = replica_id >= 0
-    if is_follower:
-        isolation = FetchIsolation.LOG_END
-    else:
-        max_bytes = min(max_bytes, ctx.services.replicas.config.fetch_max_bytes)
-    params = FetchParams(
-        isolation=isolation,
-        max_bytes=max_bytes,
-        min_bytes=min(request.min_bytes, max_bytes),
-        max_wait_ms=wait_ms,
-        replica_id=replica_id,
-        leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,
-    )
-    if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
-        params.replica_epoch = request.replica_state.replica_epoch
-    if request.rack_id and not is_follower and ctx.services.replicas.config.replica_selector_class:
+        params.max_wait_ms = min(params.max_wait_ms, LONGEST_WAIT_MS)
+    if chooses_replica(ctx.services, request) and replica_id < 0:
         near = NearReplicas(
             ctx.services.metadata, ctx.services.clock, request.rack_id, ctx.connection.listener_name
         )
         params.preferred_replica = near.preferred
-    if ctx.api_version < FIRST_VERSION_WITH_ZSTD:
-        _restrict(params, ctx.api_version)
     return params
-
-
-def _restrict(params: FetchParams, version: int) -> None:
-    """Exclude what fetchers of an old version cannot read."""
-    params.knows_zstd = False
-    params.is_hard_limit = version < FIRST_VERSION_WITH_MAX_BYTES
-    if version < FIRST_VERSION_WITH_FORMAT_2:
-        params.max_magic = 0 if version < FIRST_VERSION_WITH_FORMAT_1 else 1
 
 
 def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> FetchResponse:

@@ -34,7 +34,7 @@ class HeartbeatShortcut:
     def answer(self, values: Sequence[Any]) -> bytes | HandlerToCall:
         """The answer to the next one, as `Shortcut` says."""
         code = self._heartbeat(self._request)
-        return self._form.fill(values) if code is NO_ERROR else partial(_answered, code)
+        return self._form.frame(values) if code is NO_ERROR else partial(_answered, code)
 
 
 @api(HeartbeatRequest, ForRequest(AclOperation.READ, its_group), repeats=HeartbeatShortcut)

@@ -165,8 +165,9 @@ class Lanes:
                 except Exception as error:
                     handler = partial(_raise, error)  # where bugs are caught
                 else:
-                    if isinstance(answer, bytes):
+                    if isinstance(answer, bytes | Response):
                         self._requests.value += 1
+                        self.is_viewed = False
                         return answer
                     handler = answer
             elif self._memory.is_full:

@@ -130,7 +130,7 @@ class OffsetCommitShortcut:
             return None
         codes = self._commit(self._committer, offsets)
         if type(codes) is list and codes.count(NO_ERROR) == len(codes):
-            return self._form.fill(filled)
+            return self._form.frame(filled)
         return partial(_conclude, codes)
 
 

@@ -113,7 +113,7 @@ class ProduceShortcut:
             filled += (result.topic_partition[1], result.base_offset, result.log_append_time_ms)
             if self._has_start_offsets:
                 filled.append(result.log_start_offset)
-        return self._form.fill(filled) if self._acks else b""
+        return self._form.frame(filled) if self._acks else b""
 
 
 def _sorted(services: Services, version: int, request: ProduceRequest) -> ProduceWork:

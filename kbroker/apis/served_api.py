@@ -25,6 +25,7 @@ from kbroker.apis.request_parts import AS_A_WHOLE, parts_in
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import response_header_version
+from kbroker.protocol.request import Response
 from kbroker.protocol.schema import field_specs, response_class
 
 PRODUCE_KEY = 0
@@ -43,10 +44,10 @@ class Shortcut(Protocol):
     the handler, and nothing is counted against quotas.
     """
 
-    def answer(self, values: Sequence[Any], /) -> bytes | HandlerToCall | None:
+    def answer(self, values: Sequence[Any], /) -> bytes | Response | HandlerToCall | None:
         """The answer to a request with this correlation id and these values, as a frame with its
-        size, empty if there is none to send; the handler that makes it; or None if nothing was
-        done, and it is the API's own handler that is to be called.
+        size, empty if there is none to send, or as a Response; the handler that makes it; or None
+        if nothing was done, and it is the API's own handler that is to be called.
         """
         ...
 
@@ -90,9 +91,6 @@ class Served:
         if authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
         self.handler: Handler = heard_only_from(self.sender, handler)
-        self.shortcut: MakeShortcut | None = None
-        if self.handler is api.handler and not has_quotas:  # whatever stage there may be
-            self.shortcut = None if api.repeats in (False, True) else api.repeats
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         declared = parts_in(api.parts, api.request_class, version)
         self.parts = None if declared is AS_A_WHOLE else declared
@@ -104,6 +102,10 @@ class Served:
         self.exempt = api.exempt
         asks_nobody = authorizer is ALLOW_ALL and not has_quotas
         self.known = api.known if asks_nobody else None
+        self.shortcut: MakeShortcut | None = None
+        # Whatever stage stands around the handler, or is asked inside it.
+        if self.handler is api.handler and asks_nobody:
+            self.shortcut = None if api.repeats in (False, True) else api.repeats
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.most_elements = api.request_class.max_elements  # for brokers

@@ -25,6 +25,8 @@ from kbroker.protocol.request import FutureLike, NoResponse, Response
 LENGTH_MAX = 64  # librdkafka sends a million ahead if it is let
 TOTAL_MAX = 512  # but each connection has one
 
+_PRODUCE = b"\0\0"
+
 Result = Response | NoResponse | ProtocolError
 
 
@@ -57,12 +59,13 @@ class AnswerLine:
         self.answers: list[AnswerToCome] = []  # short, and an empty deque takes 760 bytes
 
     @property
-    def is_full(self) -> bool:
-        return len(self.answers) >= self._lines.length_max
-
-    @property
     def is_closed(self) -> bool:
         return self._is_closed()
+
+    def admits(self, key: bytes | bytearray | memoryview) -> bool:
+        """Whether a request may begin now, by its API key as its frame begins with it."""
+        answers = self.answers
+        return not answers or (len(answers) < self._lines.length_max and key == _PRODUCE)
 
     def join(self, result: Result | None = None, outcome: FutureLike | None = None) -> AnswerToCome:
         """Stand in line for the request that was begun last: with its `result`, or with the

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from typing import Any
 
 from kbroker.errors import ProtocolError
 from kbroker.memory_room import Share
@@ -24,6 +25,7 @@ from kbroker.model import new_tuple
 from kbroker.network.answer_line import AnswerLine, AnswerToCome
 from kbroker.network.channel_owner import ChannelOwner
 from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, Buffer
+from kbroker.network.request_channel import Settle
 from kbroker.network.response_writer import ResponseWriter
 from kbroker.network.wire import Wire
 from kbroker.protocol.frame import SIZE, check_frame_size, frame_size
@@ -38,7 +40,6 @@ _REQUESTS_PER_TURN = 8  # then their answers leave, and other connections get th
 _PIPELINED_BYTES_MAX = 256 * 1024  # a buffer grows up to here for a client that fills it
 _SIZE_BYTES = 4
 _unpack_size = SIZE.unpack_from
-_PRODUCE = b"\0\0"  # an API key, as a frame begins with it
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -372,34 +373,39 @@ class Channel(asyncio.BufferedProtocol):
             self._hand_on(buffer, start, end)
             return True
         queue.requests.value += 1
-        if not isinstance(result, bytes):
-            self._busy = self._in_work = True
-            self._viewed = short_way.is_viewed
-            queue.settle(self, result)
-        elif line.answers:
-            line.join(Response([result[_SIZE_BYTES:]]) if result else NoResponse())
-        elif result:
+        if isinstance(result, bytes) and not line.answers:
             self.writer.held.append(result)
+        else:
+            self._conclude(result, queue.settle, short_way.is_viewed)
         return True
+
+    def _conclude(self, result: bytes | Any, settle: Settle, is_viewed: bool) -> None:
+        """Send what the short way has answered, or see that it is answered."""
+        line = self._line
+        if isinstance(result, bytes):
+            line.join(Response([result[_SIZE_BYTES:]]) if result else NoResponse())
+        elif isinstance(result, Response) and not line.answers:
+            self._busy = not self._send(result) or self._muted > 0
+        else:
+            self._busy = self._in_work = True
+            self._viewed = is_viewed
+            settle(self, result)
 
     def _may_begin(self, buffer: Buffer, start: int) -> bool:
         """Whether there is room for one more request in work, and it may begin before the answers
         in line.
         """
-        queue, line = self._owner.request_channel, self._line
+        queue = self._owner.request_channel
         if queue.is_full:
             if not self._waiting_for_room:
                 self._waiting_for_room = True
                 queue.wait_for_room(self._room_made)
             return False
-        return not line.answers or (
-            not line.is_full and bytes(buffer[start : start + 2]) == _PRODUCE
-        )
+        return self._line.admits(buffer[start : start + 2])
 
     def _hand_on(self, buffer: Buffer, start: int, end: int) -> None:
         """Send a frame to the request handler pool."""
-        # A small frame is copied, so that the buffer need not stay while the request waits (long
-        # polls, joins).
+        # A small frame is copied, so that the buffer need not stay while the request waits.
         self._viewed = end - start > _COPIED_BYTES_MAX
         view = memoryview(buffer)[start:end] if self._viewed else memoryview(buffer[start:end])
         header, body_offset = decode_request_header(view)

@@ -115,7 +115,7 @@ class ResponseWriter:
         if held:
             frames = b"".join(held)
             held.clear()
-            return self._send_at_once(frames)
+            return self._send_at_once(frames) if frames else not self._pending
         return not self._pending
 
     def close(self) -> None:

@@ -12,16 +12,18 @@ else does not fit, and is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
 from kbroker.protocol import codec
 from kbroker.protocol.message_layout import Hole, MessageLayout, Stretch
+from kbroker.protocol.primitives import write_uvarint
+from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message
 
 _LONGEST_SIZE = 5  # of a varint with the size of records
-_ID_AT = 4  # in a request without its size, and in an answer with it
+_ID_AT = 4  # in a request without its size
 _SIZE = Struct(">i")
 _read_size = _SIZE.unpack_from
 
@@ -141,26 +143,59 @@ def _long_size(buffer: bytearray, at: int) -> tuple[int, int]:
 
 
 class Form:
-    """The frames of answers that differ in the fields declared with `varies` only."""
+    """The answers that differ in the fields declared with `varies` only."""
 
-    __slots__ = ("_pack", "_places", "_values")
+    __slots__ = ("_is_flexible", "_parts", "_size")
 
     def __init__(self, answer: Message, version: int, head: bytes) -> None:
-        """`head` is a response header; the answer has no records."""
+        """`head` is a response header; records in the answer are empty."""
         body = codec.encode(answer, version, head)
-        frame = _SIZE.pack(len(body)) + body
-        layout = MessageLayout.of(
-            type(answer), version, memoryview(frame), _ID_AT, _ID_AT + len(head)
-        )
-        (stretch,) = layout.stretches
-        self._values: list[Any] = list(stretch.runs)
-        self._places = [at for at, run in enumerate(stretch.runs) if isinstance(run, str)]
-        letters = (f"{len(run)}s" if isinstance(run, bytes) else run for run in stretch.runs)
-        self._pack = Struct(">" + "".join(letters)).pack
+        layout = MessageLayout.of(type(answer), version, memoryview(body), 0, len(head))
+        self._is_flexible = layout.is_flexible
+        self._parts = [_FormPart.of(stretch) for stretch in layout.stretches]
+        self._size = _SIZE.pack(len(body))
 
-    def fill(self, values: Sequence[int]) -> bytes:
-        """The frame, size included, with this correlation id and these values of the fields."""
-        filled = self._values.copy()
-        for place, value in zip(self._places, values, strict=True):
-            filled[place] = value
-        return self._pack(*filled)
+    def frame(self, values: Sequence[int]) -> bytes:
+        """The frame, size included, of an answer without records: with this correlation id and
+        these values.
+        """
+        (part,) = self._parts
+        return self._size + part.fill(iter(values))
+
+    def pieces(self, values: Sequence[int], records: Sequence[Piece]) -> list[Piece]:
+        """The pieces of an answer with this correlation id, these numbers and these records."""
+        left = iter(values)
+        pieces: list[Piece] = []
+        for part, piece in zip(self._parts, records, strict=False):
+            size = len(piece)
+            filled = part.fill(left)
+            pieces.append(
+                filled + (write_uvarint(size + 1) if self._is_flexible else _SIZE.pack(size))
+            )
+            if size:
+                pieces.append(piece)
+        pieces.append(self._parts[-1].fill(left))
+        return pieces
+
+
+class _FormPart(NamedTuple):
+    """A stretch of an answer."""
+
+    values: list[Any]  # what is repeated, and anything else in the places of numbers
+    places: list[int]
+    pack: Any  # of a Struct
+
+    @classmethod
+    def of(cls, stretch: Stretch) -> _FormPart:
+        runs = stretch.runs
+        letters = (f"{len(run)}s" if isinstance(run, bytes) else run for run in runs)
+        places = [at for at, run in enumerate(runs) if isinstance(run, str)]
+        return cls(list(runs), places, Struct(">" + "".join(letters)).pack)
+
+    def fill(self, numbers: Iterator[int]) -> bytes:
+        """The bytes of the stretch, with its share of the numbers."""
+        values = self.values.copy()
+        for place in self.places:
+            values[place] = next(numbers)
+        filled: bytes = self.pack(*values)
+        return filled

@@ -110,11 +110,11 @@ class FetchResponse(Message):
         first_offset: int = wire("int64", "4+", default=0)
 
     class PartitionData(Struct):
-        partition_index: int = wire("int32", default=0)
+        partition_index: int = wire("int32", default=0, varies=True)
         error_code: int = wire("int16", default=0)
-        high_watermark: int = wire("int64", default=0)
-        last_stable_offset: int = wire("int64", "4+", default=-1)
-        log_start_offset: int = wire("int64", "5+", default=-1)
+        high_watermark: int = wire("int64", default=0, varies=True)
+        last_stable_offset: int = wire("int64", "4+", default=-1, varies=True)
+        log_start_offset: int = wire("int64", "5+", default=-1, varies=True)
         diverging_epoch: FetchResponse.EpochEndOffset = wire(
             "EpochEndOffset", "12+", tag=0, default=...
         )
@@ -126,7 +126,7 @@ class FetchResponse(Message):
             "[]AbortedTransaction", "4+", nullable="4+", default=[]
         )
         preferred_read_replica: int = wire("int32", "11+", default=-1)
-        records: Piece | None = wire("records", nullable="0+", default=None)
+        records: Piece | None = wire("records", nullable="0+", default=None, varies=True)
 
     class FetchableTopicResponse(Struct):
         topic: str = wire("string", "0-12", default="")

@@ -35,6 +35,22 @@ def produce(*places, acks=1, records=batch, topic="t"):
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
 
 
+def fetch(*wanted, topic="t", max_wait_ms=0, **values):
+    """A request for these partitions, from these offsets on."""
+    partitions = [
+        FetchRequest.FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=1000
+        )
+        for partition, offset in wanted
+    ]
+    topics = [
+        FetchRequest.FetchTopic(topic=topic, topic_id=topic_id_of(topic), partitions=partitions)
+    ]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, session_epoch=-1, topics=topics, **values
+    )
+
+
 def outcomes(response):
     return [
         (entry.index, entry.error_code, entry.base_offset)
@@ -157,22 +173,50 @@ async def test_a_bug_in_a_shortcut_is_answered_and_logged(cluster, client, caplo
     assert "UNKNOWN_SERVER_ERROR" in caplog.text
 
 
+@pytest.mark.parametrize("version", range(4, 19))
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [(0, 0)],
+        [(0, 2)],
+        [(0, 3)],
+        [(0, 4)],
+        [(1, 0), (0, 1)],
+        [(1, 0), (1, 0)],
+        [(0, 3), (1, 1)],
+        [(0, 0), (7, 0)],
+        [(7, 0)],
+    ],
+    ids=str,
+)
+async def test_a_fetch_in_the_short_way_is_answered_as_any_other(cluster, call, version, asked):
+    for partition in range(2):
+        led = cluster.lead("t", partition)
+        for _ in range(3 - partition):
+            led.append_records_to_leader(
+                bytearray(batch()), 1, cluster.time.now_ms(), AppendOrigin.CLIENT
+            )
+    apis = KafkaApis(registered(), call.services)
+    client, other = RepeatingClient(apis), RepeatingClient(apis)
+    for _ in range(2):
+        await client.ask(fetch(*[(0, 0) for _ in asked]), version)
+
+    expected = await other.ask(fetch(*asked), version)
+
+    assert await client.ask(fetch(*asked), version) == expected
+    assert client.short_ways == 1
+    assert expected.responses
+
+
 async def test_a_fetch_reads_what_it_asks_for_this_time(cluster, client):
     for partition in range(2):
         cluster.lead("t", partition).append_records_to_leader(
             bytearray(batch()), 1, cluster.time.now_ms(), AppendOrigin.CLIENT
         )
 
-    def fetch(partition, offset):
-        wanted = FetchRequest.FetchPartition(
-            partition=partition, fetch_offset=offset, partition_max_bytes=1000
-        )
-        topics = [FetchRequest.FetchTopic(topic="t", partitions=[wanted])]
-        return FetchRequest(max_wait_ms=0, session_epoch=-1, topics=topics)
-
     seen = []
     for partition, offset in [(0, 0), (0, 0), (1, 0), (1, 7), (0, 1)]:
-        (topic,) = (await client.ask(fetch(partition, offset), 12)).responses
+        (topic,) = (await client.ask(fetch((partition, offset)), 12)).responses
         (data,) = topic.partitions
         seen.append((data.partition_index, data.error_code, len(data.records or b"") > 0))
 

@@ -1,0 +1,162 @@
+"""The shortcut of Fetch requests without a session that differ in partitions and offsets only.
+
+Law: a read changes nothing. So whatever is not an answer with records, or at least with all that
+was asked for, is left to the handler, which reads again: waits, refusals, other leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbroker.apis.context import Services
+from kbroker.apis.fetch_versions import (
+    FIRST_VERSION_WITH_FORMAT_2,
+    FIRST_VERSION_WITH_REPLICA_STATE,
+    chooses_replica,
+    params_of,
+)
+from kbroker.apis.served_api import Served
+from kbroker.model import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition, new_tuple
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.protocol.request import Piece, Response
+from kbroker.protocol.template import Form
+from kbroker.replication.reads.fetch_context import NO_SESSION, FetchContext
+from kbroker.replication.reads.fetch_params import NO_EPOCH, FetchParams, FetchPartition
+from kbroker.replication.reads.fetch_session import FINAL_EPOCH
+
+_UNCOMMITTED = 0  # isolation level
+_FIRST_VERSION_WITH_SESSIONS = 7
+_FIRST_VERSION_WITH_START_OFFSETS = 5
+_FIRST_VERSION_WITH_EPOCHS = 9
+_FIRST_VERSION_WITH_FETCHED_EPOCHS = 12
+
+
+class FetchShortcut:
+    """Answers the requests of one shape."""
+
+    __slots__ = (
+        "_asked_for",
+        "_form",
+        "_has_epochs",
+        "_has_fetched_epochs",
+        "_has_sessions",
+        "_has_start_offsets",
+        "_ids",
+        "_params",
+        "_read",
+        "_topic_name",
+        "_topics",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        version: int,
+        params: FetchParams,
+        asked_for: list[FetchPartition],
+        form: Form,
+    ) -> None:
+        self._read = services.replicas.fetches.read_now
+        self._topic_name = services.metadata.topic_name
+        self._params = params
+        self._asked_for = asked_for
+        self._topics = [asked.topic_partition.topic for asked in asked_for]
+        self._ids = list(
+            {
+                asked.topic_id: asked.topic_partition.topic
+                for asked in asked_for
+                if asked.topic_id is not ZERO_UUID
+            }.items()
+        )
+        self._form = form
+        self._has_sessions = version >= _FIRST_VERSION_WITH_SESSIONS
+        self._has_start_offsets = version >= _FIRST_VERSION_WITH_START_OFFSETS
+        self._has_epochs = version >= _FIRST_VERSION_WITH_EPOCHS
+        self._has_fetched_epochs = version >= _FIRST_VERSION_WITH_FETCHED_EPOCHS
+
+    @classmethod
+    def of(cls, services: Services, served: Served, request: FetchRequest) -> FetchShortcut | None:
+        """The shortcut of requests like this one; None for followers, sessions and committed data,
+        and for consumers of old formats, or of unknown topics.
+        """
+        version = served.version
+        if version < FIRST_VERSION_WITH_FORMAT_2 or _is_special(services, version, request):
+            return None
+        params = params_of(services, version, request, CONSUMER_REPLICA_ID)
+        context = FetchContext.of(
+            services.replicas.fetch_sessions,
+            request,
+            version,
+            services.metadata.topic_name,
+            is_follower=False,
+        )
+        asked_for = context.asked_for
+        entries = sum(len(topic.partitions) for topic in request.topics)
+        if not asked_for or len(asked_for) != entries:
+            return None
+        if not all(asked.topic_partition.topic for asked in asked_for):
+            return None
+        answers = [
+            FetchResponse.PartitionData(aborted_transactions=None, records=b"") for _ in asked_for
+        ]
+        form = Form(context.response(answers), version, served.header.pack(0))
+        return cls(services, version, params, asked_for, form)
+
+    def answer(self, values: Sequence[Any]) -> Response | None:
+        """The answer to a request with these values, as `Shortcut` says."""
+        for topic_id, name in self._ids:
+            if self._topic_name(topic_id) != name:
+                return None
+        if not self._ask(values):
+            return None
+        answers = self._read(self._params, self._asked_for)
+        if answers is None:
+            return None
+        filled: list[int] = [values[0]]
+        records: list[Piece] = []
+        for data in answers:
+            filled += (data.partition_index, data.high_watermark, data.last_stable_offset)
+            if self._has_start_offsets:
+                filled.append(data.log_start_offset)
+            records.append(data.records)  # type: ignore[arg-type]
+        response: Response = new_tuple(Response, (self._form.pieces(filled, records), 0, None))
+        return response
+
+    def _ask(self, values: Sequence[Any]) -> bool:
+        """Ask for these partitions and offsets; False if it is not for this shortcut to do."""
+        at = 1
+        if self._has_sessions:
+            if values[1] != FINAL_EPOCH:
+                return False
+            at = 2
+        asked_for = self._asked_for
+        for asked, topic in zip(asked_for, self._topics, strict=True):
+            asked.topic_partition = new_tuple(TopicPartition, (topic, values[at]))
+            if self._has_epochs:
+                at += 1
+                asked.current_leader_epoch = values[at] if values[at] >= 0 else NO_EPOCH
+            asked.fetch_offset = values[at + 1]
+            at += 2
+            if self._has_fetched_epochs:
+                if values[at] >= 0:
+                    return False
+                at += 1
+        return len(asked_for) == 1 or len({each.topic_partition for each in asked_for}) == len(
+            asked_for
+        )
+
+
+def _is_special(services: Services, version: int, request: FetchRequest) -> bool:
+    """Whether a request has more to it than partitions that a consumer reads."""
+    replica_id = request.replica_id
+    if version >= FIRST_VERSION_WITH_REPLICA_STATE:
+        replica_id = request.replica_state.replica_id
+    return (
+        replica_id >= 0
+        or request.session_id != NO_SESSION
+        or request.session_epoch != FINAL_EPOCH
+        or request.isolation_level != _UNCOMMITTED
+        or bool(request.forgotten_topics_data)
+        or chooses_replica(services, request)
+    )
