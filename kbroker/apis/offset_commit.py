@@ -23,7 +23,6 @@ from kbroker.apis.offset_commit_answers import (
     answer_of_all,
     answer_of_partition,
     answer_of_topic,
-    committed,
     expiry_ms,
 )
 from kbroker.apis.offset_commit_shortcut import OffsetCommitShortcut
@@ -115,13 +114,13 @@ def _sort(ctx: RequestContext, request: OffsetCommitRequest, found: _Sorted) -> 
                 if known is None:
                     known = waiting[topic_partition] = answer_of_partition(index, 0)
                 answer = known
-                accepted[topic_partition] = committed(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                    partition.commit_timestamp,
-                    expires_ms,
+                given_ms = partition.commit_timestamp
+                accepted[topic_partition] = CommittedOffset(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                    commit_timestamp_ms=now_ms if given_ms < 0 else given_ms,
+                    expire_timestamp_ms=expires_ms,
                 )
             answers.append(answer)
             yield

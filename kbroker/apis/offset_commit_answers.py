@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbroker.apis.context import RequestContext
-from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.errors import ErrorCode
 from kbroker.protocol.declaration import maker
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -27,24 +26,6 @@ def expiry_ms(retention_ms: int, now_ms: int) -> int | None:
     if retention_ms == _DEFAULT_RETENTION:
         return None
     return max(0, min(now_ms + retention_ms, _LATEST_MS))
-
-
-def committed(
-    offset: int,
-    leader_epoch: int,
-    metadata: str,
-    now_ms: int,
-    given_ms: int,
-    expires_ms: int | None,
-) -> CommittedOffset:
-    """An offset as it is kept; `given_ms` is the time that the client wants, if not negative."""
-    return CommittedOffset(
-        offset=offset,
-        leader_epoch=leader_epoch,
-        metadata=metadata,
-        commit_timestamp_ms=now_ms if given_ms < 0 else given_ms,
-        expire_timestamp_ms=expires_ms,
-    )
 
 
 def answered(

@@ -17,7 +17,6 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.offset_commit_answers import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     answered,
-    committed,
     expiry_ms,
 )
 from kbroker.apis.served_api import HandlerToCall, Served
@@ -123,7 +122,13 @@ class OffsetCommitShortcut:
             elif self._has_times:
                 given_ms = values[at]
                 at += 1
-            value = committed(offset, leader_epoch, metadata, now_ms, given_ms, expires_ms)
+            value = CommittedOffset(
+                offset=offset,
+                leader_epoch=leader_epoch,
+                metadata=metadata,
+                commit_timestamp_ms=now_ms if given_ms < 0 else given_ms,
+                expire_timestamp_ms=expires_ms,
+            )
             offsets.append((place, value))
             filled.append(index)
         if len(offsets) > 1 and len({place for place, _ in offsets}) < len(offsets):

@@ -58,12 +58,15 @@ def heartbeat(
     group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
 ) -> ErrorCode:
     """Prolong a session (`now_ms` is monotonic); the code says when the member has to rejoin."""
-    error = member_error(group, member_id, instance_id)
-    if error is not NO_ERROR:
-        return error
+    member = group.members.get(member_id)
+    if member is None or instance_id is not None:
+        error = member_error(group, member_id, instance_id)
+        if error is not NO_ERROR:
+            return error
+        member = group.members[member_id]
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    _prolong(group.members[member_id], now_ms)
+    _prolong(member, now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return NO_ERROR

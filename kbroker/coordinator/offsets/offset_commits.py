@@ -37,7 +37,7 @@ from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import ReplayedPart, Settled
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
-from kbroker.model import TopicPartition
+from kbroker.model import TopicPartition, new_tuple
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
 from kbroker.slices import slices
 
@@ -153,28 +153,40 @@ class OffsetCommits:
         if not accepted:
             self._store.drop_if_untouched(group.group_id)
             return codes
-        reply: PendingReply[list[ErrorCode]] = PendingReply()
 
         def replay(log_offset: int) -> None:
             for partition, value in accepted:
                 value.log_offset = log_offset
                 group.offsets.replay(partition, value, producer_id)
 
-        def settled(error: ErrorCode) -> None:
-            error = _COMMIT_ERRORS.get(error, error)
-            self._store.drop_if_untouched(group.group_id)
-            reply.answer(codes if error is NO_ERROR else [code or error for code in codes])
-
         records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
         if records is None:
-            settled(ErrorCode.MESSAGE_TOO_LARGE)
-        elif producer is None:
-            home.write(records, replay, settled, OFFSET_BATCH)
-        else:
+            return self._settled(group, codes, ErrorCode.MESSAGE_TOO_LARGE)
+        options = OFFSET_BATCH
+        if producer is not None:
             assert home.machine is not None
             home.machine.takes_part(group.group_id, producer.producer_id)
-            home.write(records, replay, settled, _transactional_batch(producer))
+            options = _transactional_batch(producer)
+        error = home.write_or_wait(
+            records,
+            replay,
+            lambda error: reply.answer(self._settled(group, codes, error)),
+            options,
+        )
+        if error is NO_ERROR:
+            return codes  # the group has these offsets at least, and stays
+        if error is not None:
+            return self._settled(group, codes, error)
+        reply: PendingReply[list[ErrorCode]] = PendingReply()
         return reply.outcome()
+
+    def _settled(self, group: Group, codes: list[ErrorCode], error: ErrorCode) -> list[ErrorCode]:
+        """The codes of a commit, of which those accepted came to `error`."""
+        self._store.drop_if_untouched(group.group_id)
+        if error is NO_ERROR:
+            return codes
+        error = _COMMIT_ERRORS.get(error, error)
+        return [code or error for code in codes]
 
     # ---- fetch
 
@@ -398,7 +410,7 @@ def _transactional_batch(producer: Producer) -> BatchOptions:
 
 def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[KeyValue] | None:
     """Return the records of a commit, None if no batch can hold them."""
-    records = []
+    records: list[KeyValue] = []
     least_bytes = HEADER_SIZE
     for (topic, partition), committed in offsets:
         key = offset_commit_key(group_id, topic, partition)
@@ -406,7 +418,7 @@ def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[Key
         least_bytes += len(key) + len(value)
         if least_bytes > max_bytes:
             return None
-        records.append(KeyValue(key, value))
+        records.append(new_tuple(KeyValue, (key, value)))
     return records
 
 

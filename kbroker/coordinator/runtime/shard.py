@@ -163,22 +163,36 @@ class Shard(Generic[MachineT]):
 
         `settled` is called once, before this returns when nothing has to be waited for.
         """
+        error = self.write_or_wait(records, replay, settled, options, required_acks)
+        if error is not None:
+            settled(error)
+
+    def write_or_wait(
+        self,
+        records: Sequence[KeyValue],
+        replay: Replayed,
+        settled: Settled,
+        options: BatchOptions = METADATA_BATCH,
+        required_acks: int | None = None,
+    ) -> ErrorCode | None:
+        """Do as `write`, and return how it ended if nothing has to be waited for; `settled` is
+        called later if this returns None, else not at all.
+        """
         acks = self._append.required_acks if required_acks is None else required_acks
         if not self._is_open:
-            self._stand_in_line(records, replay, settled, options, acks)
-            return
+            return self._stand_in_line(records, replay, settled, options, acks)
         begin_offset = self._partition.log.log_end_offset
         outcome = self._append.append(self.topic_partition, records, options, acks)
         if isinstance(outcome, PartitionProduceResult):
             error = outcome.error_code
             if error is NO_ERROR:
                 self._replay_at_once(replay, outcome.base_offset, acks)
-            settled(error)
-            return
+            return error
         number = self._note(replay, begin_offset)
         end_offset = begin_offset + len(records)
         write = _Write(number, records, settled, options, acks, end_offset)
         self._wait([write], outcome, begin_offset)
+        return None
 
     def write_in_parts(
         self, records: Sequence[KeyValue], replay: ReplayedPart, settled: Settled
@@ -319,10 +333,9 @@ class Shard(Generic[MachineT]):
         settled: Settled,
         options: BatchOptions,
         acks: int,
-    ) -> None:
+    ) -> ErrorCode | None:
         if self._is_resigned:
-            settled(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         begin_offset = self.next_offset
         number = self._note(replay, begin_offset)
         may_share = not options.flags & CONTROL_BIT  # a marker has a batch of its own
@@ -331,6 +344,7 @@ class Shard(Generic[MachineT]):
         self._line.append(
             _Write(number, records, settled, options, acks, end_offset, may_share, is_independent)
         )
+        return None
 
     def _send_line(self) -> None:
         while self._line and self._sending is None:
