@@ -28,7 +28,7 @@ from kbroker.apis.served_api import HandlerToCall, Served, Shortcut
 from kbroker.counters import Counter
 from kbroker.model import new_tuple
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import ConnectionInfo, Request, Response
+from kbroker.protocol.request import Accepted, Coming, ConnectionInfo, Request, Response
 from kbroker.protocol.schema import Message, copied
 from kbroker.protocol.template import Template
 
@@ -194,8 +194,8 @@ class Lanes:
         is_answered = isinstance(result, Response)
         if is_answered:
             lane.let_go()
-        else:
-            lane.take_message()  # somebody waits with this one
+        elif isinstance(result, Accepted) or not isinstance(result, Coming):
+            lane.take_message()  # somebody waits with this one, and the next request may come
         self.is_viewed = not is_answered and lane.template.has_records
         return result
 

@@ -16,7 +16,8 @@ from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
-from kbroker.protocol.request import Accepted, NoResponse
+from kbroker.protocol.request import Accepted, Coming, NoResponse
+from kbroker.record.legacy_record import read_any_header
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
 from tests.fakes.requests.repeating_client import RepeatingClient
 from tests.fakes.requests.request_frames import frame_of, response_of
@@ -228,6 +229,31 @@ async def test_a_fetch_reads_what_it_asks_for_this_time(cluster, client):
         (1, out_of_range, False),
         (0, 0, False),
     ]
+    assert client.short_ways == 3
+
+
+async def test_a_fetch_that_waits_is_answered_for_what_it_asked(cluster, client):
+    partition = cluster.lead("t")
+
+    def fetch(offset):
+        wanted = FetchRequest.FetchPartition(fetch_offset=offset, partition_max_bytes=1000)
+        topics = [FetchRequest.FetchTopic(topic="t", partitions=[wanted])]
+        return FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=topics)
+
+    cluster.append(partition, b"v")
+    for _ in range(2):
+        await client.ask(fetch(0), 12)
+
+    offsets = []
+    for offset in (1, 2, 3):
+        waiting = client.send(frame_of(fetch(offset), 12))
+        assert isinstance(waiting, Coming)
+        cluster.append(partition, b"v")
+        data = response_of(fetch(0), 12, b"".join(waiting.finish().pieces))
+        (answer,) = data.responses[0].partitions
+        offsets.append(read_any_header(answer.records).base_offset)
+
+    assert offsets == [1, 2, 3]
     assert client.short_ways == 3
 
 
