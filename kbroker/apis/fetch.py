@@ -72,7 +72,11 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchRespon
         replica_id = request.replica_state.replica_id
     if replica_id >= 0:
         claim = BrokerClaim(replica_id, request.replica_state.replica_epoch)
-        return _answer_broker(ctx, request, claim)
+        if not _is_heard(ctx):
+            return _refuse_broker(ctx, request)
+        if ctx.services.peers.is_known(claim):
+            return _fetch_few(ctx, request, replica_id)
+        return _answer_unknown(ctx, request, claim)
     sessions = ctx.services.replicas.fetch_sessions
     if partition_count_of(request) > FEW or (
         request.session_id and sessions.size(request.session_id) > FEW
@@ -81,19 +85,26 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchRespon
     return _fetch_few(ctx, request, replica_id)
 
 
-async def _answer_broker(
+def _is_heard(ctx: RequestContext) -> bool:
+    """Whether brokers may fetch over this connection."""
+    return ctx.services.peers.are_heard_on(ctx.connection.listener_name) and ctx.is_authorized(
+        AclOperation.CLUSTER_ACTION, CLUSTER
+    )
+
+
+async def _answer_unknown(
     ctx: RequestContext, request: FetchRequest, claim: BrokerClaim
 ) -> FetchResponse:
-    """Answer a follower; anybody else gets TOPIC_AUTHORIZATION_FAILED for each partition."""
-    refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if ctx.services.peers.are_heard_on(ctx.connection.listener_name) and ctx.is_authorized(
-        AclOperation.CLUSTER_ACTION, CLUSTER
-    ):
-        refusal = await ctx.services.peers.broker_refusal(claim)
-    if refusal is ErrorCode.NONE:
-        answer = _fetch_few(ctx, request, claim.broker_id)
-        return answer if isinstance(answer, FetchResponse) else await answer
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as from Kafka
+    """Answer a follower that the tree may know."""
+    if await ctx.services.peers.broker_refusal(claim) is not ErrorCode.NONE:
+        return await _refuse_broker(ctx, request)
+    answer = _fetch_few(ctx, request, claim.broker_id)
+    return answer if isinstance(answer, FetchResponse) else await answer
+
+
+async def _refuse_broker(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Answer with TOPIC_AUTHORIZATION_FAILED for each partition, as Kafka does."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return await fetch_in_turns(
         ctx, request, lambda _context, asked_for: [refusal_entry(each, code) for each in asked_for]
     )

@@ -54,12 +54,16 @@ class Peers:
             self._controller = claim
         return refusal
 
+    def is_known(self, claim: BrokerClaim) -> bool:
+        """Whether a request is from the broker it names, as far as that is known without asking."""
+        epoch = self._registered.get(zk_paths.broker_path(claim.broker_id))
+        return epoch is not None and broker_refusal(claim, epoch) is ErrorCode.NONE
+
     async def broker_refusal(self, claim: BrokerClaim) -> ErrorCode:
         """The error if a request is not from the broker it names, NONE if it may be. Raises as
         `controller_refusal` does.
         """
-        epoch = self._registered.get(zk_paths.broker_path(claim.broker_id))
-        if epoch is not None and broker_refusal(claim, epoch) is ErrorCode.NONE:
+        if self.is_known(claim):
             return ErrorCode.NONE
         return await self._when_readable(lambda: self._look_at_broker(claim))
 

@@ -248,6 +248,19 @@ def from_broker(broker_id, epoch=-1, **asked):
     return fetch(replica_id=broker_id, replica_state=state, **asked)
 
 
+def test_a_follower_that_is_known_waits_without_a_task(cluster):
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    call, epoch = member_call(cluster)
+    call(handle, from_broker(1, epoch), 17)
+
+    coming = call.start(handle, from_broker(1, epoch, max_wait_ms=500), 17)
+    cluster.append(partition, b"v")
+    cluster.time.advance(0)
+
+    assert isinstance(coming, Coming)
+    assert len(only(coming.finish()).records) == BATCH_SIZE
+
+
 @pytest.mark.parametrize("version", [11, 15])
 @pytest.mark.parametrize(
     ("leader_epoch", "code"),
