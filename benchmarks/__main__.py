@@ -87,8 +87,8 @@ def main(arguments: Sequence[str]) -> None:
         for line in tables.best_and_worst(results):
             print(line, flush=True)
         saved += tables.medians(results)
-    if options.save:
-        options.save.write_text(json.dumps(saved, indent=1) + "\n")
+        if options.save:
+            options.save.write_text(json.dumps(saved, indent=1) + "\n")
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

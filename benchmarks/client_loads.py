@@ -17,6 +17,7 @@ from benchmarks.request_kinds import new_topic
 from benchmarks.request_loads import Effort, Measure
 from benchmarks.timed_command import timed_command
 from compat_tests.running import apache_kafka
+from compat_tests.running.prerequisites import require_program
 
 RECORDS = 500_000  # of a round, and of each of two that warm
 _LINE = "x" * 99 + "\n"
@@ -31,10 +32,13 @@ class ClientLoad:
     name: str
     run: Run
     record_bytes: int = 0  # of the topic that a consumer reads; 0: it produces
+    program: str = "java"  # on PATH
+    disk_bytes: int = 0  # that it is said to need; a topic of a gigabyte at each broker is little
 
     @contextmanager
     def prepared(self, broker: RunningBroker, effort: Effort) -> Iterator[Measure]:
         """A topic, and two runs, after which the broker is warm."""
+        require_program(self.program, f"install {self.program}")
         topic, records = new_topic(broker), effort.part_of(RECORDS)
         if self.record_bytes:
             producer_performance(broker.bootstrap, topic, records, self.record_bytes)
@@ -86,6 +90,6 @@ def _kcat_consumer(broker: RunningBroker, topic: str, records: int) -> float:
 LOADS = [
     ClientLoad(name="java producer, 1 KB, acks=all", run=_java_producer),
     ClientLoad(name="java consumer, 1 KB", run=_java_consumer, record_bytes=1_000),
-    ClientLoad(name="kcat producer, 100 B, acks=all", run=_kcat_producer),
-    ClientLoad(name="kcat consumer, 100 B", run=_kcat_consumer, record_bytes=100),
+    ClientLoad(name="kcat producer, 100 B, acks=all", run=_kcat_producer, program="kcat"),
+    ClientLoad(name="kcat consumer, 100 B", run=_kcat_consumer, record_bytes=100, program="kcat"),
 ]

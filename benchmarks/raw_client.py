@@ -23,13 +23,14 @@ from kbroker.record.record_batch import BatchOptions
 
 MessageT = TypeVar("MessageT", bound=Message)
 _SIZE = struct.Struct(">i")
+_DELETION_S = 600  # of 10,000 partitions, on a disk that has other work
 
 
 class RawClient:
     """One connection; `call` waits for the answer."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=60)
+    def __init__(self, address: tuple[str, int], timeout_s: float = 60) -> None:
+        self._socket = socket.create_connection(address, timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray(8 << 20)
 
@@ -214,7 +215,7 @@ def create_topics(
 
 def delete_topics(address: tuple[str, int], topics: Sequence[str]) -> None:
     """Delete topics and return when clients can no longer see them."""
-    client = RawClient(address)
+    client = RawClient(address, timeout_s=_DELETION_S)
     request = DeleteTopicsRequest(topic_names=list(topics), timeout_ms=60_000)
     answer: Any = client.call(request, 20, 5, DeleteTopicsResponse)
     client.close()

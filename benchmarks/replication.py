@@ -33,6 +33,7 @@ RECORD_BYTES = 1_000
 IDLE_S = 15.0
 _RECORDS = 1_000_000
 _WARM_UP_RECORDS = 500_000  # twice
+_WARM_UP_S = 30  # at most
 _WARM_UP_LATENCIES, _LATENCIES, _PER_S = 20_000, 5_000, 1_000
 _TOPICS = 10  # that many partitions are shared out over
 _TIMEOUT_S = 600
@@ -80,7 +81,9 @@ def latency(cluster: RunningCluster) -> Figures:
     _create(cluster, {"latency": 1})
     state: Any = cluster.brokers.tree.partition_state("latency", 0)
     leader = cluster.address(state.leader)
-    deliver(leader, delivery_at(leader, "latency", 100, acks=-1), _WARM_UP_LATENCIES)
+    deliver(
+        leader, delivery_at(leader, "latency", 100, acks=-1), _WARM_UP_LATENCIES, seconds=_WARM_UP_S
+    )
     took = deliver(
         leader, delivery_at(leader, "latency", 100, acks=-1), _LATENCIES, cluster.pids(), _PER_S
     )

@@ -87,6 +87,11 @@ class RequestLoad:
         yield self._sending(traffic, loop, effort)
 
     @property
+    def disk_bytes(self) -> int:
+        """The size of the log that it reads, at each broker."""
+        return self.sends.batches * self.sends.batch_bytes if isinstance(self.sends, Fetch) else 0
+
+    @property
     def has_bare_loop(self) -> bool:
         """Whether a loop that always gives the same answer, to one connection, can serve it."""
         return (
@@ -194,14 +199,6 @@ LOADS: list[RequestLoad] = [
     ),
     *(
         RequestLoad(
-            name=f"partitions: produce 1 KB over {count:,}, 5 in flight",
-            sends=replace(_ONE_KB, partitions=count),
-            in_flight=5,
-        )
-        for count in (10, 100, 1_000, 10_000)
-    ),
-    *(
-        RequestLoad(
             name=f"connections: produce 1 KB over {count:,}, {in_flight:,} in flight",
             sends=_ONE_KB,
             in_flight=in_flight,
@@ -218,5 +215,14 @@ LOADS: list[RequestLoad] = [
             ("1 GB", 1 << 30),
             ("10 GB", 10 << 30),
         )
+    ),
+    # At the end: brokers go on deleting thousands of partitions for a minute or more.
+    *(
+        RequestLoad(
+            name=f"partitions: produce 1 KB over {count:,}, 5 in flight",
+            sends=replace(_ONE_KB, partitions=count),
+            in_flight=5,
+        )
+        for count in (10, 100, 1_000, 10_000)
     ),
 ]

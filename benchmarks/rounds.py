@@ -6,7 +6,9 @@ brokers stand for all loads, and each load is prepared and warmed at every broke
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -15,7 +17,8 @@ from typing import Any, Protocol
 from benchmarks import references
 from benchmarks.loads import Figures
 from benchmarks.processes import RunningBroker
-from benchmarks.request_loads import Effort, Measure, RequestLoad
+from benchmarks.request_loads import FULL, Effort, Measure, RequestLoad
+from compat_tests.running.prerequisites import NotAvailableError
 
 Start = Callable[[], AbstractContextManager[Any]]
 Row = tuple[str, Callable[[Any], Figures]]
@@ -29,6 +32,10 @@ class StandingLoad(Protocol):
     """A load that is prepared once for several rounds."""
 
     name: str
+
+    @property
+    def disk_bytes(self) -> int:
+        """How much of the disk it fills at each broker."""
 
     def prepared(self, broker: RunningBroker, effort: Effort) -> AbstractContextManager[Measure]:
         """Prepare and warm, and give what measures one round."""
@@ -63,17 +70,35 @@ def standing(
             name: stands.enter_context(start()) for name, start in starts.items() if name != KFAKE
         }
         for load in loads:
-            with ExitStack() as stack:
-                measures: dict[str, Measure] = {}
-                for name, prepare in _preparations(load, brokers, KFAKE in starts, effort):
-                    _say(f"{load.name}: warming {name}")
-                    measures[name] = prepare(stack)
-                results: Results = defaultdict(lambda: defaultdict(list))
-                for number in range(rounds):
-                    for name in _in_turn(list(measures), number):
-                        for figure, value in measures[name]().items():
-                            results[load.name, figure][name].append(value)
-            yield results
+            # It is there twice, and what was deleted before may still be there.
+            needed = 3 * load.disk_bytes if effort is FULL else 0
+            if shutil.disk_usage(tempfile.gettempdir()).free < needed:
+                _say(f"{load.name}: left out, it needs {needed / 1e9:.0f} GB of disk")
+                continue
+            try:
+                yield _measured(load, brokers, KFAKE in starts, rounds, effort)
+            except NotAvailableError as error:
+                _say(f"{load.name}: left out, {error}")
+
+
+def _measured(
+    load: StandingLoad,
+    brokers: Mapping[str, RunningBroker],
+    has_kfake: bool,
+    rounds: int,
+    effort: Effort,
+) -> Results:
+    results: Results = defaultdict(lambda: defaultdict(list))
+    with ExitStack() as stack:
+        measures: dict[str, Measure] = {}
+        for name, prepare in _preparations(load, brokers, has_kfake, effort):
+            _say(f"{load.name}: warming {name}")
+            measures[name] = prepare(stack)
+        for number in range(rounds):
+            for name in _in_turn(list(measures), number):
+                for figure, value in measures[name]().items():
+                    results[load.name, figure][name].append(value)
+    return results
 
 
 def _preparations(
