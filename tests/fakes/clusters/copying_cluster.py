@@ -75,6 +75,9 @@ class TrustingPeers:
     def are_heard_on(self, _listener_name: str) -> bool:
         return True
 
+    def is_known(self, _claim: object) -> bool:
+        return True
+
     async def broker_refusal(self, _claim: object) -> ErrorCode:
         return ErrorCode.NONE
 
