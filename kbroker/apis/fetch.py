@@ -14,15 +14,7 @@ from functools import partial
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import LargeContext, RequestContext
-from kbroker.apis.fetch_answers import (
-    FIRST_VERSION_WITH_STORAGE_ERROR,
-    Answers,
-    add_leader_addresses,
-    explain,
-    hidden_topics,
-    settle_codes,
-    with_refused,
-)
+from kbroker.apis.fetch_answers import Answers, answered, hidden_topics, with_refused
 from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, partition_count_of
 from kbroker.apis.fetch_shortcut import FetchShortcut
@@ -128,8 +120,8 @@ def _fetch_few(
     else:
         answers = _read_authorized(ctx, params, context)
     if isinstance(answers, list):
-        return _answer(answers, ctx, context)
-    return then(answers, _answer, ctx, context)
+        return answered(answers, ctx, context)
+    return then(answers, answered, ctx, context)
 
 
 def _read(
@@ -179,18 +171,3 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         )
         params.preferred_replica = near.preferred
     return params
-
-
-def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> FetchResponse:
-    if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
-        settle_codes(answers)
-    if context.origin.is_follower:
-        ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
-    response = context.response(answers)
-    for data in answers:  # a generator in `any` takes three times as long
-        if data.error_code:
-            leaders = explain(ctx, context.asked_for, answers, context.origin)
-            if leaders:
-                add_leader_addresses(ctx, leaders, response)
-            break
-    return response

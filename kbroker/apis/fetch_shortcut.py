@@ -1,25 +1,28 @@
 """The shortcut of Fetch requests without a session that differ in partitions and offsets only.
 
-Law: a read changes nothing. So whatever is not an answer with records, or at least with all that
-was asked for, is left to the handler, which reads again: waits, refusals, other leaders.
+Law: it reads, and waits, as the handler does. Whatever is refused goes into the answer that the
+handler would have made of it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from kbroker.apis.context import Services
+from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.fetch_answers import Answers, answered
 from kbroker.apis.fetch_versions import (
     FIRST_VERSION_WITH_FORMAT_2,
     FIRST_VERSION_WITH_REPLICA_STATE,
     chooses_replica,
     params_of,
 )
-from kbroker.apis.served_api import Served
+from kbroker.apis.served_api import Answered, Served
 from kbroker.model import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition, new_tuple
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from kbroker.protocol.request import Piece, Response
+from kbroker.protocol.request import Coming, Piece, Response
 from kbroker.protocol.template import Form
 from kbroker.replication.reads.fetch_context import NO_SESSION, FetchContext
 from kbroker.replication.reads.fetch_params import NO_EPOCH, FetchParams, FetchPartition
@@ -37,6 +40,7 @@ class FetchShortcut:
 
     __slots__ = (
         "_asked_for",
+        "_fetch",
         "_form",
         "_has_epochs",
         "_has_fetched_epochs",
@@ -44,7 +48,6 @@ class FetchShortcut:
         "_has_start_offsets",
         "_ids",
         "_params",
-        "_read",
         "_topic_name",
         "_topics",
     )
@@ -57,7 +60,7 @@ class FetchShortcut:
         asked_for: list[FetchPartition],
         form: Form,
     ) -> None:
-        self._read = services.replicas.fetches.read_now
+        self._fetch = services.replicas.fetches.fetch
         self._topic_name = services.metadata.topic_name
         self._params = params
         self._asked_for = asked_for
@@ -103,19 +106,26 @@ class FetchShortcut:
         form = Form(context.response(answers), version, served.header.pack(0))
         return cls(services, version, params, asked_for, form)
 
-    def answer(self, values: Sequence[Any]) -> Response | None:
+    def answer(self, values: list[Any]) -> Answered | Coming[Answered] | None:
         """The answer to a request with these values, as `Shortcut` says."""
         for topic_id, name in self._ids:
             if self._topic_name(topic_id) != name:
                 return None
         if not self._ask(values):
             return None
-        answers = self._read(self._params, self._asked_for)
-        if answers is None:
-            return None
-        filled: list[int] = [values[0]]
+        answers = self._fetch(self._params, self._asked_for)
+        if isinstance(answers, list):
+            return self._answered(values[0], answers)
+        assert isinstance(answers, asyncio.Future), "they are few"
+        coming = answers
+        return Coming(coming, lambda: self._answered(values[0], coming.result()))
+
+    def _answered(self, correlation_id: int, answers: Answers) -> Answered:
+        filled: list[int] = [correlation_id]
         records: list[Piece] = []
         for data in answers:
+            if data.error_code:
+                return partial(_conclude, answers)
             filled += (data.partition_index, data.high_watermark, data.last_stable_offset)
             if self._has_start_offsets:
                 filled.append(data.log_start_offset)
@@ -160,3 +170,12 @@ def _is_special(services: Services, version: int, request: FetchRequest) -> bool
         or bool(request.forgotten_topics_data)
         or chooses_replica(services, request)
     )
+
+
+def _conclude(answers: Answers, ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+    """The handler of a request of which this was read already."""
+    replicas, metadata = ctx.services.replicas, ctx.services.metadata
+    context = FetchContext.of(
+        replicas.fetch_sessions, request, ctx.api_version, metadata.topic_name, is_follower=False
+    )
+    return answered(answers, ctx, context)

@@ -24,11 +24,18 @@ from functools import partial
 from typing import Any
 
 from kbroker.apis.context import Later, RequestContext, Result, Services
-from kbroker.apis.served_api import HandlerToCall, Served, Shortcut
+from kbroker.apis.served_api import Answered, HandlerToCall, Served, Shortcut
 from kbroker.counters import Counter
 from kbroker.model import new_tuple
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import Accepted, Coming, ConnectionInfo, Request, Response
+from kbroker.protocol.request import (
+    Accepted,
+    Coming,
+    ConnectionInfo,
+    NoResponse,
+    Request,
+    Response,
+)
 from kbroker.protocol.schema import Message, copied
 from kbroker.protocol.template import Template
 
@@ -39,6 +46,7 @@ _WAIT = 2  # requests that are decoded until one is learnt: many clients send bu
 _LONGEST_WAIT = 1024
 
 _NO_FRAME = memoryview(b"")
+_SIZE_BYTES = 4
 
 Answer = Callable[[Served, Request, RequestContext, Message, HandlerToCall | None], Result | Later]
 
@@ -158,22 +166,44 @@ class Lanes:
             if lane is not self._lanes[0]:
                 self._lanes.remove(lane)
                 self._lanes.insert(0, lane)
-            handler: HandlerToCall | None = None
             if lane.shortcut is not None:
-                try:
-                    answer = lane.shortcut.answer(values)
-                except Exception as error:
-                    handler = partial(_raise, error)  # where bugs are caught
-                else:
-                    if isinstance(answer, bytes | Response):
-                        self._requests.value += 1
-                        self.is_viewed = False
-                        return answer
-                    handler = answer
-            elif self._memory.is_full:
+                return self._take(lane.shortcut, lane, values, end - start)
+            if self._memory.is_full:
                 return None
-            return self._fill(lane, values, end - start, handler)
+            return self._fill(lane, values, end - start, None)
         return None
+
+    def _take(
+        self, shortcut: Shortcut, lane: _Lane, values: list[Any], size_bytes: int
+    ) -> bytes | Result | Later:
+        """Answer on a shortcut, or see that it is answered."""
+        try:
+            answer = shortcut.answer(values)
+        except Exception as error:  # where bugs are caught
+            answer = partial(_raise, error)
+        if isinstance(answer, bytes | Response):
+            self._requests.value += 1
+            self.is_viewed = False
+            return answer
+        if not isinstance(answer, Coming):
+            return self._fill(lane, values, size_bytes, answer)
+        self.is_viewed = False
+        return answer.ended_by(partial(self._end, answer.finish, lane, values, size_bytes))
+
+    def _end(
+        self, finish: Callable[[], Answered], lane: _Lane, values: list[Any], size_bytes: int
+    ) -> Any:
+        """The answer of a request that has waited on its shortcut."""
+        try:
+            answer = finish()
+        except Exception as error:  # where bugs are caught
+            answer = partial(_raise, error)
+        if not isinstance(answer, bytes | Response):
+            return self._fill(lane, values, size_bytes, answer)
+        self._requests.value += 1
+        if isinstance(answer, Response):
+            return answer
+        return Response([answer[_SIZE_BYTES:]]) if answer else NoResponse()
 
     def _fill(
         self, lane: _Lane, values: list[Any], size_bytes: int, handler: HandlerToCall | None

@@ -1,13 +1,12 @@
 """The shortcut of Produce requests that differ in partitions and records only.
 
-Law: it appends as the handler does, and answers only if all is appended and nothing waits. Whatever
-else the appends come to goes into the answer that the handler would have made of it. What may be
-refused before the log is asked, and what belongs to a transaction, is left to the handler.
+Law: it appends as the handler does, and answers if all is appended, or followers have it at last.
+Whatever else the appends come to goes into the answer that the handler would have made of it. What
+may be refused before the log is asked, and what belongs to a transaction, is left to the handler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -16,11 +15,12 @@ from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.produce_answers import FIRST_VERSION_WITH_BATCHES, Answer, answered
 from kbroker.apis.produce_work import FIRST_VERSION_WITH_TOPIC_IDS, ProduceWork
-from kbroker.apis.served_api import HandlerToCall, Served
+from kbroker.apis.served_api import Answered, Served
 from kbroker.errors import NO_ERROR
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition, new_tuple
 from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.request import Accepted, Coming
 from kbroker.protocol.template import Form
 from kbroker.record.compression import COMPRESSION_MASK
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT
@@ -80,7 +80,8 @@ class ProduceShortcut:
         version = served.version
         if version < FIRST_VERSION_WITH_BATCHES or request.transactional_id is not None:
             return None
-        work = _sorted(services, version, request)
+        work = ProduceWork(request, version, services.metadata.topic_name)
+        work.sort(request.topic_data)
         places = [place for place, _ in work.entries]
         entries = sum(len(topic.partition_data) for topic in request.topic_data)
         if work.has_error or len(places) != entries:
@@ -89,7 +90,7 @@ class ProduceShortcut:
         form = Form(response, version, served.header.pack(0))
         return cls(services, version, request, [place.topic for place in places], form)
 
-    def answer(self, values: Sequence[Any]) -> bytes | HandlerToCall | None:
+    def answer(self, values: list[Any]) -> Answered | Coming[Answered] | None:
         """The answer to a request with these values, as `Shortcut` says."""
         for topic_id, name in self._ids:
             if self._topic_name(topic_id) != name:
@@ -105,25 +106,29 @@ class ProduceShortcut:
         if at > 3 and len({place for place, _ in entries}) < len(entries):
             return None
         outcome = self._append(entries, self._acks, self._timeout_ms, _CLIENT)
-        results, settled, _ = outcome
-        filled: list[int] = [values[0]]
+        results, settled, appended = outcome
+        if settled is None:
+            return self._answered(values[0], results)
+        if appended is not None:
+            return partial(_conclude, outcome)
+        values[2::2] = [None] * len(entries)  # while it waits, nobody may look at the buffer
+        return Accepted(settled, lambda: self._answered(values[0], results))
+
+    def _answered(self, correlation_id: int, results: list[PartitionProduceResult]) -> Answered:
+        filled: list[int] = [correlation_id]
         for result in results:
-            if result.error_code is not NO_ERROR or settled is not None:
-                return partial(_conclude, outcome)
+            if result.error_code is not NO_ERROR:
+                return partial(_conclude, AppendOutcome(results))
             filled += (result.topic_partition[1], result.base_offset, result.log_append_time_ms)
             if self._has_start_offsets:
                 filled.append(result.log_start_offset)
         return self._form.frame(filled) if self._acks else b""
 
 
-def _sorted(services: Services, version: int, request: ProduceRequest) -> ProduceWork:
-    work = ProduceWork(request, version, services.metadata.topic_name)
-    work.sort(request.topic_data)
-    return work
-
-
 def _conclude(
     outcome: AppendOutcome, ctx: RequestContext, request: ProduceRequest
 ) -> NowOrLater[Answer]:
     """The handler of a request whose records went to the log already."""
-    return answered(outcome, ctx, request, _sorted(ctx.services, ctx.api_version, request))
+    work = ProduceWork(request, ctx.api_version, ctx.services.metadata.topic_name)
+    work.place(request.topic_data)
+    return answered(outcome, ctx, request, work)

@@ -121,6 +121,14 @@ class ProduceWork:
                     self._refuse(topic_partition, why, records, answers)
         return True
 
+    def place(self, topics: Iterable[TopicProduceData]) -> None:
+        """Take on the topics of a request whose records went to the log already, each partition
+        once.
+        """
+        for topic in topics:
+            if topic.partition_data:
+                self._answers += [self._answers_of(topic)] * len(topic.partition_data)
+
     @property
     def entries(self) -> Collection[tuple[TopicPartition, memoryview]]:
         """Partitions with the records to append, each once."""

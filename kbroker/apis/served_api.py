@@ -6,7 +6,7 @@ Law: the stages that have nothing to decide are not there, see `kafka_apis`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from struct import Struct
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ from kbroker.apis.request_parts import AS_A_WHOLE, parts_in
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import response_header_version
-from kbroker.protocol.request import Response
+from kbroker.protocol.request import Coming, Response
 from kbroker.protocol.schema import field_specs, response_class
 
 PRODUCE_KEY = 0
@@ -37,6 +37,11 @@ HandlerToCall = Callable[[Any, Any], Any]
 """(ctx, request): the answer of a request whose shortcut has done the work, but has no answer."""
 
 
+Answered = bytes | Response | HandlerToCall
+"""An answer, as a frame with its size, empty if there is none to send, or as a Response; or the
+handler that makes it."""
+
+
 class Shortcut(Protocol):
     """Answers requests of one shape, of which only the values of some fields differ.
 
@@ -44,10 +49,10 @@ class Shortcut(Protocol):
     the handler, and nothing is counted against quotas.
     """
 
-    def answer(self, values: Sequence[Any], /) -> bytes | Response | HandlerToCall | None:
-        """The answer to a request with this correlation id and these values, as a frame with its
-        size, empty if there is none to send, or as a Response; the handler that makes it; or None
-        if nothing was done, and it is the API's own handler that is to be called.
+    def answer(self, values: list[Any], /) -> Answered | Coming[Answered] | None:
+        """The answer to a request with this correlation id and these values, now or later; None if
+        nothing was done, and it is the API's own handler that is to be called. Of a request that
+        waits no records are looked at any more: they go out of the values.
         """
         ...
 

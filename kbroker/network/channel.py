@@ -250,13 +250,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def fail(self, error: ProtocolError) -> None:
         """Close the connection because of what it sent, once all earlier requests are answered."""
-        if self._closing:
-            return
-        if self._line.answers:
+        if self._line.answers and not self._closing:
             self._line.join(error)
             self._busy = self._in_work = True
-            return
-        self._fail(error)
+        elif not self._closing:
+            self._fail(error)
 
     def _fail(self, error: ProtocolError) -> None:
         """Close the connection, and log why."""
@@ -306,7 +304,7 @@ class Channel(asyncio.BufferedProtocol):
                     self._loop.call_soon(self._run)
                     break
                 left -= 1
-                if not self._begin_next():
+                if self._start == self._end or not self._begin_next():
                     is_over = self._eof and not self._waiting_for_room and not self._line.answers
                     break
         except ProtocolError as error:
@@ -444,7 +442,8 @@ class Channel(asyncio.BufferedProtocol):
             else:
                 self._make_room(buffer)
         buffer = self._buffer
-        self._read(buffer is None or self._end < len(buffer))
+        if self._paused == (buffer is None or self._end < len(buffer)):
+            self._read(self._paused)
 
     def _give_back(self) -> None:
         assert self._buffer is not None

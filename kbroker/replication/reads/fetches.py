@@ -86,13 +86,6 @@ class Fetches:
         keys = [asked.topic_partition for asked in asked_for]
         return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
 
-    def read_now(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> Answers | None:
-        """Read for a consumer, if it need not wait and nothing of it is refused; else None."""
-        outcome = self._reader.read(params, asked_for)
-        if outcome.must_answer or outcome.unknown or not _is_enough(params, outcome):
-            return None
-        return outcome.partitions
-
     def _may_wait(
         self,
         params: FetchParams,
