@@ -81,7 +81,7 @@ class FetchShortcut:
     @classmethod
     def of(cls, services: Services, served: Served, request: FetchRequest) -> FetchShortcut | None:
         """The shortcut of requests like this one; None for followers, sessions and committed data,
-        and for consumers of old formats, or of unknown topics.
+        for consumers of old formats, or of unknown topics, and for those who name a topic again.
         """
         version = served.version
         if version < FIRST_VERSION_WITH_FORMAT_2 or _is_special(services, version, request):
@@ -103,7 +103,10 @@ class FetchShortcut:
         answers = [
             FetchResponse.PartitionData(aborted_transactions=None, records=b"") for _ in asked_for
         ]
-        form = Form(context.response(answers), version, served.header.pack(0))
+        response = context.response(answers)
+        if len(response.responses) != sum(bool(topic.partitions) for topic in request.topics):
+            return None  # a topic that is named again is answered once, in another order
+        form = Form(response, version, served.header.pack(0))
         return cls(services, version, params, asked_for, form)
 
     def answer(self, values: list[Any]) -> Answered | Coming[Answered] | None:

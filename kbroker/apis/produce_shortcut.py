@@ -75,7 +75,7 @@ class ProduceShortcut:
         cls, services: Services, served: Served, request: ProduceRequest
     ) -> ProduceShortcut | None:
         """The shortcut of requests like this one; None for those of a transaction, of old formats,
-        and for those of which something is refused.
+        that name a topic again, and for those of which something is refused.
         """
         version = served.version
         if version < FIRST_VERSION_WITH_BATCHES or request.transactional_id is not None:
@@ -87,6 +87,9 @@ class ProduceShortcut:
         if work.has_error or len(places) != entries:
             return None
         response = work.fill([PartitionProduceResult(place) for place in places])
+        topics = sum(bool(topic.partition_data) for topic in request.topic_data)
+        if len(response.responses) != topics:
+            return None  # a topic that is named again is answered once, in another order
         form = Form(response, version, served.header.pack(0))
         return cls(services, version, request, [place.topic for place in places], form)
 

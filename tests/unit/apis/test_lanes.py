@@ -325,3 +325,45 @@ def test_a_stage_around_the_handler_or_quotas_switch_a_shortcut_off(call):
     assert Served(produce_api, 9, services.authorizer).shortcut is not None
     assert Served(produce_api, 9, Nobody()).shortcut is None
     assert Served(produce_api, 9, services.authorizer, has_quotas=True).shortcut is None
+
+
+@pytest.mark.parametrize("version", [9, 13])
+async def test_a_topic_that_is_named_again_after_another_has_its_own_offsets(
+    cluster, client, version
+):
+    for topic, partition in (("t", 0), ("t", 1), ("u", 0)):
+        cluster.lead(topic, partition)
+    await client.ask(produce(0, topic="u"), version)
+    request = produce(0)
+    for other in (produce(0, topic="u"), produce(1)):
+        request.topic_data += other.topic_data
+
+    answers = [await client.ask(request, version) for _ in range(3)]
+
+    assert [outcomes(answer) for answer in answers] == [
+        [(0, 0, at), (1, 0, at), (0, 0, at + 1)] for at in range(3)
+    ]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_a_topic_that_is_fetched_again_after_another_has_its_own_records(
+    cluster, client, version, monkeypatch
+):
+    monkeypatch.setattr(
+        cluster.metadata, "topic_name", {topic_id_of(name): name for name in "tu"}.get
+    )
+    topics = []
+    for topic, partition in (("t", 0), ("u", 0), ("t", 1)):
+        cluster.append(cluster.lead(topic, partition), f"{topic}{partition}".encode())
+        wanted = FetchRequest.FetchPartition(partition=partition, partition_max_bytes=1000)
+        topics.append(
+            FetchRequest.FetchTopic(topic=topic, topic_id=topic_id_of(topic), partitions=[wanted])
+        )
+    request = FetchRequest(max_wait_ms=0, session_epoch=-1, topics=topics)
+
+    for _ in range(3):
+        response = await client.ask(request, version)
+        found = [
+            bytes(data.records)[-4:-1] for topic in response.responses for data in topic.partitions
+        ]
+        assert found == [b"\x04t0", b"\x04t1", b"\x04u0"]
