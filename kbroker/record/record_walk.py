@@ -27,15 +27,20 @@ SMALLEST_RECORD_BYTES: Final = 7
 
 DELTAS_AT_ONCE: Final = 64  # deltas whose varints share all bytes after the first
 _FEW: Final = 3  # records that are walked sooner than compared
-# More headers take longer than the records they belong to, but for some more in a small batch.
-_HEADERS_PER_RECORD: Final = 8
-_MORE_HEADERS: Final = 64
+# Steps say how long a walk takes: one for a record by itself, for four headers, or three slices.
+_ALIKE_STEPS: Final = 5  # beside the slices, for `DELTAS_AT_ONCE` records that are compared
+_MOST_STEPS: Final = 17 * DELTAS_AT_ONCE  # of one `walk_some`
+RECORDS_PER_STEP: Final = DELTAS_AT_ONCE // _ALIKE_STEPS  # at most
 
 Plain = bytes | bytearray  # records that were unpacked
 
 
-class ManyHeadersError(Exception):
-    """Records with so many headers that a walk takes far longer than their number promises."""
+class LongWalkError(Exception):
+    """More records, or headers, than may be walked at once; `steps` have been taken at most."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(steps)
+        self.steps = steps
 
 
 class WalkedRecords(NamedTuple):
@@ -57,9 +62,10 @@ def check_record_count(header: BatchHeader, size_bytes: int) -> None:
         invalid(f"{header.record_count} records in a batch of {size_bytes} bytes")
 
 
-def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
-    """Walk all records of a produced batch, unpacked as `plain`. Raises KafkaError(INVALID_RECORD)
-    if count or lengths are not those of the header; ManyHeadersError: `walk_stream` bears them.
+def walk_records(header: BatchHeader, plain: Plain, most_steps: int) -> tuple[WalkedRecords, int]:
+    """Walk all records of a produced batch, unpacked as `plain`; how many steps it took is the
+    second of both. Raises KafkaError(INVALID_RECORD) if count or lengths are not those of the
+    header, and LongWalkError as soon as it looks like more than `most_steps`.
     """
     check_claims(header)
     count = header.record_count
@@ -69,13 +75,13 @@ def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
         for first in range(0, count, DELTAS_AT_ONCE):
             end = min(first + DELTAS_AT_ONCE, count)
             at = walk_some(plain, at, range(first, end), walked)
-            if walked[4] > _HEADERS_PER_RECORD * end + _MORE_HEADERS:
-                raise ManyHeadersError
+            if walked[4] * count > most_steps * end:
+                raise LongWalkError(walked[4])
     except IndexError:
         invalid("record cut short")
     if at != len(plain):
         invalid(f"{len(plain) - at} bytes after the last record")
-    return walked_records(header, walked)
+    return walked_records(header, walked), walked[4]
 
 
 def check_claims(header: BatchHeader) -> None:
@@ -101,8 +107,7 @@ def walked_records(header: BatchHeader, walked: list[int]) -> WalkedRecords:
 def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
     """Walk the records with these offset deltas, `DELTAS_AT_ONCE` at most, from `at` on; the
     position after them. `walked`: least and largest time delta, records without key, records with
-    another offset delta, headers that were not compared. IndexError past the end, ManyHeadersError
-    for 64 of one record.
+    another offset delta, steps. IndexError past the end; LongWalkError if a record has 64 headers.
     """
     end = _walk_alike(plain, at, deltas, walked) if len(deltas) > _FEW else 0
     return end or _walk_each(plain, at, deltas, walked)
@@ -143,6 +148,7 @@ def _walk_alike(plain: Plain, start: int, deltas: range, walked: list[int]) -> i
         if not walked[0] <= delta <= walked[1]:
             walked[:2] = min(walked[0], delta), max(walked[1], delta)
     walked[2] += count * (plain[key_at] & 1)
+    walked[4] += _ALIKE_STEPS + len(shared) // 3
     return end
 
 
@@ -180,7 +186,7 @@ def _pass_fields(plain: Plain, at: int, lengths: list[int]) -> int:
 
 def _walk_each(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:  # noqa: C901, PLR0912  a call per field would double the time
     """Walk the records one after the other. Nearly all varints are short, and read in place."""
-    least, most, keyless, misplaced, headers = walked
+    least, most, keyless, misplaced, steps = walked
     low_byte, tail = _offset_bytes(deltas.start)
     offset_bytes = 1 + len(tail)
     second = tail[0] if tail else -1
@@ -227,13 +233,13 @@ def _walk_each(plain: Plain, at: int, deltas: range, walked: list[int]) -> int: 
         else:
             at = _behind_field(plain, at)
         if plain[at]:
-            headers += plain[at] >> 1
+            steps += plain[at] >> 3
             at = _behind_headers(plain, at)
         else:
             at += 1
         if 2 * at != twice_end:
             invalid("record of another length than its fields")
-    walked[:] = least, most, keyless, misplaced, headers
+    walked[:] = least, most, keyless, misplaced, steps + len(deltas)
     return at
 
 
@@ -251,7 +257,7 @@ def _behind_headers(plain: Plain, at: int) -> int:
     """The position after the headers whose count is at `at`."""
     twice = plain[at]
     if twice & 0x80:
-        raise ManyHeadersError
+        raise LongWalkError(_MOST_STEPS)
     if twice & 1:
         invalid("negative number of headers")
     at += 1

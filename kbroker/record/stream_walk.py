@@ -18,7 +18,7 @@ from kbroker.record.record_batch import BatchHeader
 from kbroker.record.record_stream import RecordStream
 from kbroker.record.record_walk import (
     DELTAS_AT_ONCE,
-    ManyHeadersError,
+    LongWalkError,
     WalkedRecords,
     check_claims,
     nothing_walked,
@@ -53,7 +53,7 @@ def _walk_held(stream: RecordStream, deltas: range, walked: list[int]) -> bool:
     held = stream.held
     try:
         at = walk_some(held, stream.at, deltas, tried)
-    except (IndexError, KafkaError, ManyHeadersError):
+    except (IndexError, KafkaError, LongWalkError):
         return False  # cut off here, or broken: one by one it shows
     if at > len(held):
         return False

@@ -68,8 +68,9 @@ from kbroker.record.record_batch import (
 )
 from kbroker.record.record_stream import Pace, RecordStream
 from kbroker.record.record_walk import (
+    RECORDS_PER_STEP,
     SMALLEST_RECORD_BYTES,
-    ManyHeadersError,
+    LongWalkError,
     WalkedRecords,
     check_record_count,
     walk_records,
@@ -224,29 +225,30 @@ def _walked(
     """Walk the records: all at once within a limit, else as they are unpacked."""
     if isinstance(limit, WorkerThread):
         return walk_stream(header, record_stream(header, batch, pace=limit.pace))
-    count = header.record_count
     codec = header.attributes & COMPRESSION_MASK
     byte_cost = BYTE_COSTS[codec] + further_cost
     most_bytes = limit.byte_cost // byte_cost
-    if count > limit.records or len(batch) - HEADER_SIZE > most_bytes:
+    # Whether they are alike shows after 64 of them: too late for what has to be unpacked first.
+    most_records = limit.records if codec else limit.records * RECORDS_PER_STEP
+    if header.record_count > most_records or len(batch) - HEADER_SIZE > most_bytes:
         raise TakesLongError
-    if not codec:
-        plain: bytes | bytearray = bytes(memoryview(batch)[HEADER_SIZE:])  # read faster than a view
-    else:
-        try:
-            plain = plain_records(header, batch, most_bytes)
-        except KafkaError as error:
-            limit.use_up()
-            if error.code == ErrorCode.MESSAGE_TOO_LARGE:
-                raise TakesLongError from None
-            raise
-    limit.records -= count
-    limit.byte_cost -= len(plain) * byte_cost
     try:
-        return walk_records(header, plain)
-    except ManyHeadersError:
-        limit.use_up()
+        if codec:
+            plain = plain_records(header, batch, most_bytes)
+        else:
+            plain = bytes(memoryview(batch)[HEADER_SIZE:])  # read faster than a view
+        limit.byte_cost -= len(plain) * byte_cost
+        walked, steps = walk_records(header, plain, limit.records)
+    except LongWalkError as error:
+        limit.records -= error.steps
         raise TakesLongError from None
+    except KafkaError as error:
+        limit.use_up()
+        if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            raise TakesLongError from None
+        raise
+    limit.records -= steps
+    return walked
 
 
 def _made_again(

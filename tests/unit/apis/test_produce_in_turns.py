@@ -240,7 +240,7 @@ async def test_the_next_request_begins_when_batches_that_take_long_are_appended(
     broker.lead(T, 1, isr=(0, FOLLOWER))
     services = services_of(cluster_of())
     services.replicas.appends = broker.appends
-    long = batch(*[b"v"] * (AT_ONCE_RECORDS + 1))
+    long = batch(*(b"v" * (1 + n % 2) for n in range(AT_ONCE_RECORDS + 1)))
     asked, received = request_of(plain(topic("t", *((n, long) for n in LED)), acks=acks), 9)
     answering = asyncio.ensure_future(KafkaApis(registered(), services).handle(asked))
     del asked

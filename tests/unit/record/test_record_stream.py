@@ -69,7 +69,8 @@ def test_records_in_pieces_are_those_of_the_whole(
 
     assert [read.read(0, header.base_timestamp) for _ in MANY] == MANY
     read.check_end()
-    assert walk_stream(header, RecordStream(cut(plain, size))) == walk_records(header, plain)
+    walked, _ = walk_records(header, plain, len(MANY))
+    assert walk_stream(header, RecordStream(cut(plain, size))) == walked
 
 
 @pytest.mark.parametrize("size", [30, 400])

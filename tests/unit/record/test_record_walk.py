@@ -145,7 +145,9 @@ def test_an_offset_may_be_written_in_more_bytes_than_it_needs(index: int) -> Non
     longer = offset[:-1] + bytes([offset[-1] | 0x80, 0])
     record = bytes([plain[at] + 2]) + plain[at + 1 : at + 3] + longer + plain[end - 5 : end]
 
-    assert walk_records(header, plain[:at] + record + plain[end:]) == (7, 7, 0, 0)
+    changed = plain[:at] + record + plain[end:]
+
+    assert walk_records(header, changed, 10_000)[0] == (7, 7, 0, 0)
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 8_191, 8_192, 70_000])
@@ -177,6 +179,14 @@ def test_times_before_the_first_one_count() -> None:
     assert timestamps_outside(header, RecordStream(iter((plain,))), (21, 89_999), 1) == [
         (1, 90_000)
     ]
+
+
+@pytest.mark.parametrize("bits", range(0, 62, 2))
+def test_times_of_every_length_are_walked(bits: int) -> None:
+    near = [7 + sign * ((1 << bits) + more) for sign in (-1, 1) for more in (-1, 0, 1)]
+    batch = build([Record(n, time, None, b"") for n, time in enumerate([7, *near])])
+
+    assert walk_batch(read_header(batch), batch) == (min(7, *near), max(7, *near), 7, 0)
 
 
 @pytest.mark.parametrize("payload_bytes", [7, 70, 1_000])
@@ -281,4 +291,4 @@ def test_records_like_each_other_that_end_early_are_invalid(cut: int) -> None:
     header, plain = plain_of(build(LIKE_THE_FIRST[:60]))
 
     with refusal(ErrorCode.INVALID_RECORD):
-        walk_records(header, plain[:-cut])
+        walk_records(header, plain[:-cut], 1_000)

@@ -38,7 +38,8 @@ pytestmark = pytest.mark.timeout(30)
 
 
 def batch(count: int, value: bytes = b"v", codec: int = NONE, **options: Any) -> bytes:
-    records = [Record(n, NOW_MS, b"k", value) for n in range(count)]
+    """Records that are not alike, so that each is walked by itself."""
+    records = [Record(n, NOW_MS, b"k" * (1 + n % 2), value) for n in range(count)]
     return build(records, options=BatchOptions(compression=codec, **options))
 
 
@@ -214,7 +215,7 @@ async def test_settings_that_change_meanwhile_hold(
     work = HeldWork()
     log = open_log(tmp_path, **COMPACTED)
     broker = LongAppendsBroker({T: log}, work)
-    late = build([Record(n, NOW_MS + 9, b"k", b"v") for n in range(MANY)])
+    late = build([Record(n, NOW_MS + 9, b"k" * (1 + n % 2), b"v") for n in range(MANY)])
     asked = started(broker.append([(T, late)]))
     await settled()
 
@@ -340,6 +341,12 @@ async def test_an_answer_names_a_thousand_records_at_most(tmp_path: Path) -> Non
     assert "due to 3000 record errors in total" in str(result.error_message)
 
 
+def alike(count: int, codec: int = NONE) -> bytes:
+    """Records of the same lengths."""
+    records = [Record(n, NOW_MS, b"k", b"") for n in range(count)]
+    return build(records, options=BatchOptions(compression=codec))
+
+
 def with_headers(records: int, headers: int) -> bytes:
     """A batch of records that have so many headers each, and values of different lengths."""
     own = (("h", b"1"),) * headers
@@ -356,6 +363,8 @@ VERY_LARGE = COMPACTED | {"max_message_bytes": 1 << 24}
 LOOP_OR_THREAD = {
     "few": (COMPACTED, batch(AT_ONCE_RECORDS), False),
     "many": (COMPACTED, LONG, True),
+    "many alike": ({}, alike(9 * AT_ONCE_RECORDS), False),
+    "very many alike": ({}, alike(11 * AT_ONCE_RECORDS), True),
     "with headers": ({}, with_headers(140, 6), False),
     "one with a few headers": ({}, with_headers(1, 63), False),
     "one with many headers": ({}, with_headers(1, 5_000), True),
@@ -377,7 +386,7 @@ LOOP_OR_THREAD = {
     ),
     "times in bounds": ({"message_timestamp_after_max_ms": 1_000}, LONG, True),
     "all records": ({}, LONG, True),
-    "more records than bytes": (HEADER_ONLY, batch(20_000, b"", ZSTD), True),
+    "more records than bytes": (HEADER_ONLY, alike(20_000, ZSTD), True),
     **{
         f"bomb of codec {codec}": (COMPACTED, claiming_one(codec, 1 << 20), True)
         for codec in (GZIP, SNAPPY, LZ4, ZSTD)
