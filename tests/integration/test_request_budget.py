@@ -1,0 +1,161 @@
+"""The calls that a request may cost, counted in a broker that clients ask: not time, which depends
+on the machine. A change that needs more calls says so here; one that needs fewer lowers a number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks import raw_client
+from benchmarks.processes import RunningBroker
+from benchmarks.raw_client import RawClient
+from benchmarks.request_kinds import (
+    Fetch,
+    Heartbeat,
+    Metadata,
+    OffsetCommit,
+    Produce,
+    delivery_at,
+)
+from compat_tests.running import apache_kafka
+from compat_tests.running.waiting import until
+from tests.fakes.running import counted_broker
+from tests.fakes.running.counted_broker import PYTHON, SYSTEM, C
+
+REQUESTS = 300
+MARGIN = 1.0  # for what a broker does from time to time
+
+
+class Budget(NamedTuple):
+    """Calls per request: of Python functions, of C functions, and of the system among them."""
+
+    python: float
+    c: float
+    system: float
+
+
+# One connection, one request in flight: each request has a turn of the loop to itself. The loop's
+# own waiting and reading, two more calls of the system, are not counted.
+BUDGETS: list[tuple[str, Any, Budget]] = [
+    ("produce 100 B", Produce(batch_bytes=100, record_bytes=100), Budget(47, 60, 2)),
+    ("produce 16 KB", Produce(batch_bytes=16_384, record_bytes=1_000), Budget(59, 82, 2)),
+    (
+        "produce acks=all",
+        Produce(batch_bytes=1_000, record_bytes=1_000, acks=-1),
+        Budget(47, 60, 2),
+    ),
+    (
+        "produce to a thousand partitions in turn",
+        Produce(batch_bytes=1_000, record_bytes=1_000, partitions=1_000),
+        Budget(47, 60, 2),
+    ),
+    ("fetch 100 B", Fetch(batch_bytes=100, record_bytes=100, batches=1_000), Budget(60, 103, 3)),
+    ("fetch 16 KB", Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100), Budget(65, 99, 4)),
+    (
+        "fetch 1 MB",
+        Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100, answered=64),
+        Budget(72, 122, 5),
+    ),
+    ("heartbeat", Heartbeat(), Budget(23, 31, 1)),
+    ("commit", OffsetCommit(), Budget(63, 75, 2)),
+    ("metadata of a topic", Metadata(topics=1), Budget(28, 34, 1)),
+]
+
+
+DELIVERED = Budget(106, 157, 5)  # a record, produced while a consumer waits for it
+
+
+class CountedBroker(NamedTuple):
+    """A broker that counts its calls, and the file it writes them to."""
+
+    running: RunningBroker
+    counts: Path
+
+    def calls(self, client: RawClient, ask: Callable[[], None], settled: bytes) -> dict[str, int]:
+        """The calls while `ask` ran; an answer to `settled` shows that the signal has come."""
+        self.counts.unlink(missing_ok=True)
+        for step in (ask, lambda: None):
+            os.kill(self.running.process.pid, signal.SIGUSR1)
+            client.send(settled)
+            client.receive()
+            step()
+        until(self.counts.exists)
+        counted: dict[str, int] = json.loads(self.counts.read_text())
+        return counted
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
+    directory = tmp_path_factory.mktemp("counted")
+    port = apache_kafka.free_port()
+    counts = directory / "counts"
+    command = [
+        sys.executable, counted_broker.__file__, str(counts),
+        "start", "--listen", f"127.0.0.1:{port}", "--data", str(directory / "data"),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            apache_kafka.wait_for_port(port, process)
+            running = RunningBroker("counted", f"127.0.0.1:{port}", process, time.perf_counter())
+            yield CountedBroker(running, counts)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("load", "budget"), [pytest.param(*each[1:], id=each[0]) for each in BUDGETS]
+)
+def test_a_request_keeps_to_its_budget(broker: CountedBroker, load: Any, budget: Budget) -> None:
+    frames = load.made(broker.running, 1_000).frames
+    client = RawClient(broker.running.address)
+
+    def ask() -> None:
+        for at in range(REQUESTS):
+            client.send(frames[at % len(frames)])
+            client.receive()
+
+    ask()  # it is known from now on
+    ask()
+    counted = broker.calls(client, ask, frames[0])
+    client.close()
+
+    assert_kept(counted, budget)
+
+
+def test_a_record_reaches_a_waiting_consumer_within_its_budget(broker: CountedBroker) -> None:
+    raw_client.create_topic(broker.running.address, "delivered")
+    load = delivery_at(broker.running.address, "delivered", 100, acks=1)
+    producer, consumer = (RawClient(broker.running.address) for _ in range(2))
+    fetch, end = bytearray(load.fetch), load.offset
+
+    def ask() -> None:
+        nonlocal end
+        for _ in range(REQUESTS):
+            fetch[load.offset_at : load.offset_at + 8] = end.to_bytes(8, "big")
+            consumer.send(bytes(fetch))
+            producer.send(load.produce)
+            producer.receive()
+            consumer.receive()
+            end += 1
+
+    ask()
+    counted = broker.calls(RawClient(broker.running.address), ask, load.produce)
+    assert_kept(counted, DELIVERED)
+
+
+def assert_kept(counted: dict[str, int], budget: Budget) -> None:
+    python, c, system = (counted.get(kind, 0) / REQUESTS for kind in (PYTHON, C, SYSTEM))
+    sys.stdout.write(f"Budget({python:.1f}, {c:.1f}, {system:.1f})\n")
+    assert python <= budget.python + MARGIN
+    assert c <= budget.c + MARGIN
+    assert system <= budget.system + MARGIN / 2
