@@ -120,6 +120,9 @@ class RequestContext:
         self.services.name_unserved(self.connection, self.client_id, what)
         return KafkaError(code, str(what))
 
+    def note_refusal(self) -> None:
+        """Note that an answer refuses something: with those of other parts it is not kept."""
+
     def tell_refusals(self, request: Message, answer: Message) -> None:
         """Log what the answer refuses."""
         if self.services.refusals is not None:
@@ -167,7 +170,7 @@ class LargeContext(RequestContext):
     request names more than once.
     """
 
-    __slots__ = ("is_of_part", "share", "twice")
+    __slots__ = ("has_refused", "is_of_part", "share", "twice")
 
     def __init__(
         self, request: Request, services: Services, share: Share, twice: NamedTwice = _NOTHING_TWICE
@@ -176,6 +179,10 @@ class LargeContext(RequestContext):
         self.share = share
         self.twice = twice
         self.is_of_part = twice is not _NOTHING_TWICE
+        self.has_refused = False
+
+    def note_refusal(self) -> None:
+        self.has_refused = True
 
     async def take(self, size_bytes: int) -> Share:
         """Take so much beside what is taken already."""

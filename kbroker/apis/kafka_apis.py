@@ -24,8 +24,9 @@ from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import LargeContext, Later, RequestContext, Result, Services
+from kbroker.apis.known_answers import keep_whole, known_answer
 from kbroker.apis.lanes import LaneRoom, Lanes
-from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come, is_large
+from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come
 from kbroker.apis.large_requests import (
     FEW_BYTES,
     Beside,
@@ -117,7 +118,7 @@ class KafkaApis:
                 return self._unsupported_api_versions(request)
             served = self._serve(header.api_key, header.api_version, header.client_id)
         if served.known is not None:
-            known = self._known_answer(served, request)
+            known = known_answer(served, self._services, request, self.room)
             if known is not None:
                 return known
         frame = request.frame
@@ -128,18 +129,6 @@ class KafkaApis:
         return self._handle_small(
             served, request, RequestContext(request.header, request.connection, self._services)
         )
-
-    def _known_answer(self, served: Served, request: Request) -> Response | None:
-        """Answer what was asked before; None if it was not, or has to wait for memory."""
-        assert served.known is not None
-        message = served.known(self._services, request)
-        if message is None:
-            return None
-        head = _head(served, request)
-        if not is_large(len(message)):
-            return Response([head + message])
-        share = self.room.share(request.connection)
-        return Response([head, message], 0, share) if share.take_now(len(message)) else None
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
         share = (self.room if self.room.is_full else self.small_room).share(request.connection)
@@ -282,6 +271,7 @@ class KafkaApis:
         asked = RequestInParts(
             served.request_class, served.version, parts, request.frame, request.body_offset
         )
+        since = served.known.last_change(self._services) if served.known is not None else None
         await share.take(asked.bytes_looked_through)
         await asked.look_through()
         self._count_trailing(request, asked.end)
@@ -304,7 +294,10 @@ class KafkaApis:
                 parts,
                 share.take,
             )
+            ctx.has_refused = True
         pieces = answer.pieces(_head(served, request))
+        if asked.end == len(request.frame):
+            keep_whole(served, ctx, request, pieces, since)
         return self._throttled(served, request, answer.whole, pieces, asked.rest)
 
     def _count_trailing(self, request: Request, end: int) -> None:

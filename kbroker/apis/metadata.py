@@ -17,7 +17,7 @@ from types import MappingProxyType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.kept_metadata import keep, known, written_and_kept
+from kbroker.apis.kept_metadata import KeptMetadata, keep, written_and_kept
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.now_or_later import NowOrLater
@@ -48,7 +48,7 @@ _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
     AskedInside(AclOperation.CREATE, AclResourceType.CLUSTER),
     AskedInside(AclOperation.CREATE, AclResourceType.TOPIC),
     parts=Parts("topics", "topics", key="name+topic_id", again=Again.LEFT_OUT),
-    known=known,
+    known=KeptMetadata(),
 )
 def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[MetadataResponse]:
     """Describe the cluster and the topics asked for; missing ones are created if allowed."""
@@ -76,6 +76,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         parts = (_describe_and_tell(ctx, request, some, hidden) for some in slices(topics, ENTRIES))
         if _are_there(ctx.services.metadata, topics):
             return written_and_kept(ctx, request, _response(ctx, request, []), parts, size_bytes)
+        ctx.note_refusal()
         return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
     return _kept(
         ctx, request, _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
@@ -86,7 +87,9 @@ def _kept(
     ctx: RequestContext, request: MetadataRequest, response: MetadataResponse
 ) -> MetadataResponse:
     """The answer itself, which is kept if it refuses nothing: the log has each refusal."""
-    if not any(topic.error_code for topic in response.topics):
+    if any(topic.error_code for topic in response.topics):
+        ctx.note_refusal()
+    else:
         keep(ctx, request, encode(response, ctx.api_version))
     return response
 
@@ -112,6 +115,7 @@ async def _create_and_answer(
     missing: frozenset[str],
     hidden: frozenset[str],
 ) -> MetadataResponse:
+    ctx.note_refusal()
     created = await ctx.services.topics.auto_create(sorted(missing))
     return _response(ctx, request, _describe_asked(ctx, request, topics, hidden, created))
 

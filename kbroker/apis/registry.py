@@ -17,7 +17,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kbroker.apis.authorization import Need
 from kbroker.apis.request_parts import Parts
@@ -31,10 +31,24 @@ Shown = Callable[[Any, Any, Any], bool]
 """(ctx, request, response): whether this broker shows what the response says was done."""
 Exempt = Callable[[Any], bool]
 """(request): whether a broker asks, whom clients' quotas leave alone."""
-Known = Callable[[Any, Request], bytes | None]
-"""(services, request): the message that answers it, if that is known by the request's bytes."""
 HandlerT = TypeVar("HandlerT", bound=Handler)
 T = TypeVar("T")
+
+
+class KnownAnswers(Protocol):
+    """Answers of one API, kept as bytes until something changes."""
+
+    def find(self, services: Any, request: Request, /) -> bytes | None:
+        """The message that answers an equal request; None if there was none since the change."""
+        ...
+
+    def last_change(self, services: Any, /) -> object:
+        """A token of the last change."""
+        ...
+
+    def keep(self, services: Any, request: Request, answer: bytes, since: object, /) -> None:
+        """Keep an answer that was begun after the change `since`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -50,7 +64,7 @@ class Api:
     forwarded: Shown | None = None  # given if only the controller can answer
     parts: Parts | tuple[Parts, ...] | None = None  # alternatives for different versions
     exempt: Exempt | None = None  # given if brokers ask what clients ask, too
-    known: Known | None = None
+    known: KnownAnswers | None = None
     repeats: Any = False  # True, or a MakeShortcut (see `served_api`)
 
 
@@ -71,7 +85,7 @@ def api(
     forwarded: Shown | None = None,
     parts: Parts | tuple[Parts, ...] | None = None,
     exempt: Exempt | None = None,
-    known: Known | None = None,
+    known: KnownAnswers | None = None,
     repeats: Any = False,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> NowOrLater[response]` for a request class.
@@ -80,10 +94,10 @@ def api(
     is not controller passes the request on to it, and answers once `forwarded` says that clients
     which ask this broker next will see what was done. With `parts`, a large request is answered
     part by part; without any it may have only few entries. What is `exempt` is not throttled. What
-    is `known` is not read: if everybody may ask anything, without quotas. What a client `repeats`
-    all the time is not decoded each time (see `lanes`): its handler keeps nothing of the request
-    beyond the answer. Instead of True it may be a MakeShortcut (see `served_api`), whose shortcuts
-    answer such requests in place of the handler.
+    is `known` (to KnownAnswers) is not read, unless somebody has to be asked. What a client
+    `repeats` all the time is not decoded each time (see `lanes`): its handler keeps nothing of the
+    request beyond the answer. Instead of True it may be a MakeShortcut (see `served_api`), whose
+    shortcuts answer such requests in place of the handler.
 
     Raises ValueError for a key that is registered twice.
     """

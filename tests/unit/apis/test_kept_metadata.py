@@ -16,6 +16,7 @@ import pytest
 from kbroker.apis import kept_metadata
 from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.large_requests import LARGE_BYTES
 from kbroker.apis.registry import registered
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
@@ -260,6 +261,61 @@ def test_a_large_answer_waits_where_there_is_no_memory_for_it(
 
     result: Any = ask.cluster.loop.run_until_complete(asyncio.wait_for(waiting, 5))
     assert b"".join(result.pieces) == first
+
+
+def many(count: int, version: int, *more: str) -> Request:
+    """A request for so many topics, and more, that is answered in parts."""
+    return request(*(f"topic-{at:013}" for at in range(count)), *more, version=version)
+
+
+@pytest.fixture
+def many_topics(cluster: ReplicationCluster) -> Asker:
+    states = [(f"topic-{at:013}", partition_metadata()) for at in range(1_200)]
+    cluster.metadata.update(update_metadata(*states))
+    return Asker(cluster)
+
+
+@pytest.mark.parametrize("version", [1, 9, 13])
+def test_an_answer_in_parts_is_kept_as_a_whole(many_topics: Asker, version: int) -> None:
+    wanted = many(1_200, version)
+    assert len(wanted.frame) > LARGE_BYTES
+
+    first = many_topics(wanted)
+    made = many_topics.made
+    assert made > 1
+    assert many_topics(wanted) == first == many_topics.made_again(wanted)
+    assert many_topics.made == made
+    the_brokers(many_topics.cluster)
+    assert many_topics(wanted) == many_topics.made_again(wanted) != first
+
+
+@pytest.mark.parametrize("version", [1, 9, 13])
+def test_an_answer_in_parts_with_a_refusal_is_not_kept(many_topics: Asker, version: int) -> None:
+    first = many_topics(many(1_200, version, "missing"))
+    made = many_topics.made
+
+    assert many_topics(many(1_200, version, "missing")) == first
+    assert many_topics.made == 2 * made
+
+
+def test_bytes_beyond_a_request_in_parts_are_counted_each_time(many_topics: Asker) -> None:
+    wanted = many(1_200, 9)
+    wanted = request_of(KEY, 9, bytes(wanted.frame) + b"x")
+
+    for _ in range(2):
+        many_topics(wanted)
+
+    assert many_topics.apis.trailing_bytes.value == 2
+
+
+def test_a_very_long_request_is_not_compared(many_topics: Asker) -> None:
+    wanted = many(4_000, 9)
+    many_topics(wanted)
+    made = many_topics.made
+
+    many_topics(wanted)
+
+    assert many_topics.made == 2 * made
 
 
 def random_change(cluster: ReplicationCluster, rng: random.Random) -> None:
