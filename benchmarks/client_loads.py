@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks import raw_client
 from benchmarks.loads import Figures, producer_performance
+from benchmarks.preparations import new_topic
 from benchmarks.processes import RunningBroker
-from benchmarks.request_kinds import new_topic
 from benchmarks.request_loads import Effort, Measure
 from benchmarks.timed_command import timed_command
 from compat_tests.running import apache_kafka

@@ -8,8 +8,10 @@ import socket
 import struct
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
+from kbroker.model import ZERO_UUID
 from kbroker.protocol import codec
 from kbroker.protocol.header import request_header_version
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -98,8 +100,9 @@ def batch_of(batch_bytes: int, record_bytes: int = 1000, producer_id: int | None
 
 
 def produce_frame(
-    topic: str, batch: bytes, acks: int, partition: int = 0, version: int = 9
-) -> bytes:
+    topic: str, batch: bytes, acks: int, partition: int = 0, version: int = 9,
+    topic_id: UUID = ZERO_UUID,
+) -> bytes:  # fmt: skip
     """A Produce request with one batch, or message set, for one partition."""
     request = ProduceRequest(
         acks=acks,
@@ -107,6 +110,7 @@ def produce_frame(
         topic_data=[
             ProduceRequest.TopicProduceData(
                 name=topic,
+                topic_id=topic_id,
                 partition_data=[
                     ProduceRequest.PartitionProduceData(index=partition, records=memoryview(batch))
                 ],
@@ -114,6 +118,16 @@ def produce_frame(
         ],
     )
     return frame_of(request, 0, version)
+
+
+class Session(NamedTuple):
+    """A fetch session: id 0 and epoch 0 begin one, epoch -1 does without."""
+
+    session_id: int = 0
+    epoch: int = -1
+
+
+WITHOUT_SESSION = Session()
 
 
 def fetch_frame(
@@ -125,18 +139,22 @@ def fetch_frame(
     *,
     partition: int = 0,
     committed: bool = False,
+    topic_id: UUID = ZERO_UUID,
+    session: Session = WITHOUT_SESSION,
 ) -> bytes:
-    """A Fetch request (no session) for one partition; `committed`: of what is committed."""
+    """A Fetch request for one partition; `committed`: of what is committed."""
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=50 << 20,
         isolation_level=int(committed),
-        session_epoch=-1,
+        session_id=session.session_id,
+        session_epoch=session.epoch,
         topics=[
             FetchRequest.FetchTopic(
                 topic=topic,
+                topic_id=topic_id,
                 partitions=[
                     FetchRequest.FetchPartition(
                         partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
@@ -211,6 +229,16 @@ def create_topics(
         ):
             break
     client.close()
+
+
+def topic_id_of(address: tuple[str, int], topic: str) -> UUID:
+    """The id that the broker has given a topic."""
+    client = RawClient(address)
+    wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    answer: Any = client.call(wanted, 3, 12, MetadataResponse)
+    client.close()
+    topic_id: UUID = answer.topics[0].topic_id
+    return topic_id
 
 
 def delete_topics(address: tuple[str, int], topics: Sequence[str]) -> None:

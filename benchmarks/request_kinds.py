@@ -4,48 +4,39 @@ sent to it again and again.
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from benchmarks import raw_client
+from benchmarks.answer_places import (
+    FETCH,
+    HEARTBEAT,
+    METADATA,
+    OFFSET_COMMIT,
+    PRODUCE,
+    VERSIONS,
+    answer_of,
+    fetch_error_at,
+    first_difference,
+    place_of_error,
+    produce_error_at,
+    produced_answer,
+)
 from benchmarks.generator import Delivery, Traffic, send
+from benchmarks.preparations import FetchSession, Group, new_name, new_topic, producer_id_from
 from benchmarks.processes import RunningBroker
 from benchmarks.raw_client import RawClient, batch_of, fetch_frame, frame_of, produce_frame
 from kbroker.protocol import codec
 from kbroker.protocol.messages.fetch import FetchResponse
-from kbroker.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kbroker.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
-from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kbroker.protocol.messages.produce import ProduceResponse
-from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kbroker.protocol.schema import Message
 
-_PRODUCE, _FETCH, _METADATA, _OFFSET_COMMIT, _FIND, _JOIN, _HEARTBEAT, _SYNC, _INIT = (
-    0, 1, 3, 8, 10, 11, 12, 14, 22,
-)  # fmt: skip
-_VERSIONS = {
-    _PRODUCE: 9, _FETCH: 12, _METADATA: 9, _OFFSET_COMMIT: 8, _FIND: 3, _JOIN: 7, _HEARTBEAT: 4,
-    _SYNC: 4, _INIT: 4,
-}  # fmt: skip
 _OF_A_TOPIC = 1_000  # partitions: Apache Kafka makes no 10,000 by one request
 _PLACES = 1_000  # of a log that are read in turn
 _FILLING = 5  # requests in flight
-_BUSY = frozenset({14, 15, 16})  # a coordinator that is about to be there
-_MEMBER_ID_REQUIRED = 79
-_SESSION_MS = 300_000  # the most that kfake takes
-_names = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +47,7 @@ class Frames:
     error_at: int
     topics: list[str]
     batch_at: int = -1
+    rising_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +59,7 @@ class Produce:
     acks: int = 1
     partitions: int = 1
     idempotent: bool = False
+    version: int = VERSIONS[PRODUCE]
 
     def made(self, broker: RunningBroker, most: int) -> Frames:
         """Topics that take the batches; `most` partitions in all."""
@@ -80,17 +73,21 @@ class Produce:
         for topic, partition in places:
             raw_client.produce_first(client, produce_frame(topic, batch, 1, partition))
         if self.idempotent:
-            batch = batch_of(self.batch_bytes, self.record_bytes, _producer_id(client))
+            batch = batch_of(self.batch_bytes, self.record_bytes, producer_id_from(client))
         client.close()
-        frames = [produce_frame(topic, batch, self.acks, number) for topic, number in places]
+        ids = {topic: raw_client.topic_id_of(broker.address, topic) for topic in topics}
+        frames = [
+            produce_frame(topic, batch, self.acks, number, self.version, ids[topic])
+            for topic, number in places
+        ]
         batch_at = frames[0].index(batch) if self.idempotent else -1
-        return Frames(frames, _produce_error_at(topics[0]), topics, batch_at)
+        return Frames(frames, produce_error_at(topics[0], self.version), topics, batch_at)
 
     def bare(self) -> tuple[bytes, bytes, int, int]:
         """A request, its answer, and where its batch begins and how long it is."""
         batch = batch_of(self.batch_bytes, self.record_bytes)
-        frame = produce_frame("bare-loop", batch, self.acks)
-        answer = _answer_of(_produced("bare-loop", 0), _PRODUCE)
+        frame = produce_frame("bare-loop", batch, self.acks, 0, self.version)
+        answer = answer_of(produced_answer("bare-loop", 0), PRODUCE, self.version)
         return frame, answer, frame.index(batch), len(batch)
 
 
@@ -102,6 +99,7 @@ class Fetch:
     record_bytes: int
     batches: int
     answered: int = 1  # batches in an answer
+    in_session: bool = False  # as Java's consumers read
 
     def made(self, broker: RunningBroker, most: int) -> Frames:
         """A topic with the batches; at most a hundred times `most`."""
@@ -112,13 +110,17 @@ class Fetch:
         client = RawClient(broker.address)
         raw_client.produce_first(client, frame)
         client.close()
-        filling = Traffic(frames=[frame], in_flight=_FILLING, error_at=_produce_error_at(topic))
+        filling = Traffic(frames=[frame], in_flight=_FILLING, error_at=produce_error_at(topic))
         send(broker.address, filling, batches + self.answered)
         drawn = random.Random(1)
         offsets = [drawn.randrange(batches) * records for _ in range(_PLACES)]
         max_bytes = self.answered * len(batch)
+        if self.in_session:
+            session = FetchSession(broker.address, topic)
+            frames = [session.frame(offset, 500, max_bytes) for offset in offsets]
+            return Frames(frames, session.error_at, [topic], rising_at=session.epoch_at)
         frames = [fetch_frame(topic, offset, 500, max_bytes) for offset in offsets]
-        return Frames(frames, _fetch_error_at(topic), [topic])
+        return Frames(frames, fetch_error_at(topic), [topic])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ class Delivered:
     record_bytes: int
     per_s: int = 0  # records; 0: the next one when the consumer has the last
     acks: int = -1
+    in_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,12 @@ class Heartbeat:
 
     def made(self, broker: RunningBroker, most: int) -> Frames:  # noqa: ARG002
         """A group with one member."""
-        group = _Group(broker)
+        group = Group(broker)
         request = HeartbeatRequest(
             group_id=group.name, generation_id=group.generation, member_id=group.member
         )
-        place = _place_of_error(lambda code: HeartbeatResponse(error_code=code), _HEARTBEAT)
-        return Frames([frame_of(request, _HEARTBEAT, _VERSIONS[_HEARTBEAT])], place, [])
+        place = place_of_error(lambda code: HeartbeatResponse(error_code=code), HEARTBEAT)
+        return Frames([frame_of(request, HEARTBEAT, VERSIONS[HEARTBEAT])], place, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ class OffsetCommit:
 
     def made(self, broker: RunningBroker, most: int) -> Frames:  # noqa: ARG002
         """A group with one member, and a topic."""
-        group, topic = _Group(broker), new_topic(broker)
+        group, topic = Group(broker), new_topic(broker)
         partition = OffsetCommitRequest.OffsetCommitRequestPartition(committed_offset=1_000)
         request = OffsetCommitRequest(
             group_id=group.name,
@@ -168,8 +171,8 @@ class OffsetCommit:
             )
             return OffsetCommitResponse(topics=[of_topic])
 
-        frame = frame_of(request, _OFFSET_COMMIT, _VERSIONS[_OFFSET_COMMIT])
-        return Frames([frame], _place_of_error(committed, _OFFSET_COMMIT), [topic])
+        frame = frame_of(request, OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT])
+        return Frames([frame], place_of_error(committed, OFFSET_COMMIT), [topic])
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,136 +184,39 @@ class Metadata:
 
     def made(self, broker: RunningBroker, most: int) -> Frames:
         """Make the topics; `most` of them."""
-        names = [_name() for _ in range(min(self.topics, most))]
+        names = [new_name() for _ in range(min(self.topics, most))]
         raw_client.create_topics(broker.address, names)
         asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked if self.by_name else None)
-        frame = frame_of(request, _METADATA, _VERSIONS[_METADATA])
+        frame = frame_of(request, METADATA, VERSIONS[METADATA])
         return Frames([frame], 0, names)  # that all have leaders is known
 
 
-def delivery_at(address: tuple[str, int], topic: str, record_bytes: int, acks: int) -> Delivery:
+def delivery_at(
+    address: tuple[str, int], topic: str, record_bytes: int, acks: int, *, in_session: bool = False
+) -> Delivery:
     """Requests that go on at the end of partition 0, which is led at `address`."""
+    batch = batch_of(record_bytes, record_bytes)
+    produce = produce_frame(topic, batch, acks)
     client = RawClient(address)
-    frame = produce_frame(topic, batch_of(record_bytes, record_bytes), acks)
-    raw_client.produce_first(client, frame)
+    raw_client.produce_first(client, produce)
     client.send(fetch_frame(topic, 0, 0, max_bytes=1))
-    answer: Any = codec.decode(FetchResponse, _VERSIONS[_FETCH], bytes(client.receive()), 5)[0]
+    answer: Any = codec.decode(FetchResponse, VERSIONS[FETCH], bytes(client.receive()), 5)[0]
     end = answer.responses[0].partitions[0].high_watermark
-    client.send(fetch_frame(topic, end, 0))
+    session = FetchSession(address, topic) if in_session else None
+    fetch = session.frame if session else partial(fetch_frame, topic)
+    client.send(fetch(end, 0))
     empty_bytes = 4 + len(client.receive())
     client.close()
     return Delivery(
-        produce=frame,
-        fetch=fetch_frame(topic, 0, 5_000),
-        offset_at=_first_difference(fetch_frame(topic, 0, 5_000), fetch_frame(topic, -1, 5_000)),
+        produce=produce,
+        fetch=fetch(0, 5_000),
+        offset_at=first_difference(fetch(0, 5_000), fetch(-1, 5_000)),
         offset=end,
         empty_bytes=empty_bytes,
-        batch_bytes=len(batch_of(record_bytes, record_bytes)),
-        error_at=_produce_error_at(topic),
-        fetch_error_at=_fetch_error_at(topic),
+        batch_bytes=len(batch),
+        error_at=produce_error_at(topic),
+        fetch_error_at=session.error_at if session else fetch_error_at(topic),
+        rising_at=session.epoch_at if session else 0,
+        first=1 if session else 0,
     )
-
-
-class _Group:
-    """A group whose only member has joined, and whose session is long."""
-
-    def __init__(self, broker: RunningBroker) -> None:
-        self.name, self.member = _name(), ""
-        client = RawClient(broker.address)
-        found = FindCoordinatorRequest(key=self.name)
-        while _call(client, found, _FIND, FindCoordinatorResponse).error_code:
-            continue
-        joined = self._join(client)
-        if joined.error_code == _MEMBER_ID_REQUIRED:
-            self.member = joined.member_id
-            joined = self._join(client)
-        self.generation, self.member = joined.generation_id, joined.member_id
-        mine = SyncGroupRequest.SyncGroupRequestAssignment(member_id=self.member)
-        request = SyncGroupRequest(
-            group_id=self.name,
-            generation_id=self.generation,
-            member_id=self.member,
-            assignments=[mine],
-        )
-        synced = _call(client, request, _SYNC, SyncGroupResponse)
-        client.close()
-        if joined.error_code or synced.error_code:
-            raise RuntimeError(f"no member: {joined.error_code}, {synced.error_code}")
-
-    def _join(self, client: RawClient) -> Any:
-        request = JoinGroupRequest(
-            group_id=self.name,
-            session_timeout_ms=_SESSION_MS,
-            rebalance_timeout_ms=_SESSION_MS,
-            member_id=self.member,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range")],
-        )
-        while True:
-            answer = _call(client, request, _JOIN, JoinGroupResponse)
-            if answer.error_code not in _BUSY:
-                return answer
-
-
-def _call(client: RawClient, request: Message, key: int, answer: type[Message]) -> Any:
-    return client.call(request, key, _VERSIONS[key], answer)
-
-
-def _producer_id(client: RawClient) -> int:
-    request = InitProducerIdRequest(transactional_id=None)
-    while True:
-        answer = _call(client, request, _INIT, InitProducerIdResponse)
-        if not answer.error_code:
-            return int(answer.producer_id)
-        if answer.error_code not in _BUSY:
-            raise RuntimeError(f"no producer id: {answer.error_code}")
-
-
-def _name() -> str:
-    return f"load-{next(_names):06}"
-
-
-def new_topic(broker: RunningBroker, partitions: int = 1) -> str:
-    """Create a topic with a name that no other load has."""
-    name = _name()
-    raw_client.create_topic(broker.address, name, partitions)
-    return name
-
-
-def _produced(topic: str, code: int) -> ProduceResponse:
-    partition = ProduceResponse.PartitionProduceResponse(error_code=code)
-    return ProduceResponse(
-        responses=[
-            ProduceResponse.TopicProduceResponse(name=topic, partition_responses=[partition])
-        ]
-    )
-
-
-def _produce_error_at(topic: str) -> int:
-    return _place_of_error(lambda code: _produced(topic, code), _PRODUCE)
-
-
-def _fetch_error_at(topic: str) -> int:
-    def fetched(code: int) -> FetchResponse:
-        partition = FetchResponse.PartitionData(error_code=code)
-        of_topic = FetchResponse.FetchableTopicResponse(topic=topic, partitions=[partition])
-        return FetchResponse(responses=[of_topic])
-
-    return _place_of_error(fetched, _FETCH)
-
-
-def _place_of_error(answer: Callable[[int], Message], key: int) -> int:
-    """Where answers of this kind have their error code; it lies before all that may differ."""
-    return _first_difference(_answer_of(answer(0), key), _answer_of(answer(-1), key))
-
-
-def _answer_of(answer: Message, key: int) -> bytes:
-    """Size, header and body of an answer."""
-    header = bytes(5 if raw_client.is_flexible(key, _VERSIONS[key]) else 4)
-    body = codec.encode(answer, _VERSIONS[key])
-    return (len(header) + len(body)).to_bytes(4, "big") + header + body
-
-
-def _first_difference(a: bytes, b: bytes) -> int:
-    return next(place for place, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)

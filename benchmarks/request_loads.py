@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from benchmarks import raw_client
+from benchmarks.answer_places import JAVA_PRODUCE
 from benchmarks.generator import Traffic, deliver, send
 from benchmarks.loads import Figures
+from benchmarks.preparations import new_topic
 from benchmarks.processes import RunningBroker
 from benchmarks.request_kinds import (
     Delivered,
@@ -23,7 +26,6 @@ from benchmarks.request_kinds import (
     OffsetCommit,
     Produce,
     delivery_at,
-    new_topic,
 )
 
 Measure = Callable[[], Figures]
@@ -75,6 +77,7 @@ class RequestLoad:
             connections=min(self.connections, effort.most),
             error_at=made.error_at,
             batch_at=made.batch_at,
+            rising_at=made.rising_at,
         )
         yield self._sending(traffic, broker, effort)
         raw_client.delete_topics(broker.address, made.topics)
@@ -116,13 +119,14 @@ class RequestLoad:
         self, sends: Delivered, topic: str, broker: RunningBroker, effort: Effort
     ) -> Measure:
         pids, address = [broker.process.pid], broker.address
-        first = delivery_at(address, topic, sends.record_bytes, sends.acks)
-        deliver(address, first, effort.warm_up_requests // 2, seconds=effort.warm_up_s)
+        next_delivery = partial(
+            delivery_at, address, topic, sends.record_bytes, sends.acks, in_session=sends.in_session
+        )
+        deliver(address, next_delivery(), effort.warm_up_requests // 2, seconds=effort.warm_up_s)
 
         def measure() -> Figures:
-            delivery = delivery_at(address, topic, sends.record_bytes, sends.acks)
             records = effort.part_of(self.requests)
-            took = deliver(address, delivery, records, pids, sends.per_s)
+            took = deliver(address, next_delivery(), records, pids, sends.per_s)
             return {
                 "cpu_us_per_record": took.cpu_us,
                 "p50_ms": took.p50_ns / 1e6,
@@ -156,8 +160,8 @@ def _log(size: str, size_bytes: int) -> RequestLoad:
     )
 
 
-def _delivered(name: str, record_bytes: int, per_s: int = 0) -> RequestLoad:
-    sends = Delivered(record_bytes=record_bytes, per_s=per_s)
+def _delivered(name: str, record_bytes: int, per_s: int = 0, *, java: bool = False) -> RequestLoad:
+    sends = Delivered(record_bytes=record_bytes, per_s=per_s, in_session=java)
     return RequestLoad(name=name, sends=sends, requests=5_000)
 
 
@@ -180,10 +184,13 @@ LOADS: list[RequestLoad] = [
         _produce("16 KB idempotent", _SMALL, 1_000, k, 10_000, acks=-1, idempotent=True)
         for k in (1, 5)
     ),
+    _produce("16 KB as Java 4 (topic id)", _SMALL, 1_000, 5, 10_000, acks=-1, version=JAVA_PRODUCE),
     *(_fetch("100 B", k, 20_000, _HUNDRED_BYTES) for k in (1, 5)),
     *(_fetch("16 KB", k, 20_000, _SIXTEEN_KB) for k in (1, 5)),
+    _fetch("16 KB as Java 4 (session)", 1, 20_000, replace(_SIXTEEN_KB, in_session=True)),
     *(_fetch("1 MB", k, 3_000, _MEGABYTE) for k in (1, 5)),
     _delivered("deliver 100 B: fetch at the end, acks=all", 100),
+    _delivered("deliver 100 B as Java 4 (session), acks=all", 100, java=True),
     _delivered("deliver 16 KB: fetch at the end, acks=all", 16_000),
     _delivered("deliver 100 B at 1,000/s: fetch at the end, acks=all", 100, 1_000),
     RequestLoad(name="heartbeat, 1 in flight", sends=Heartbeat()),

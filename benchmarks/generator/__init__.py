@@ -35,6 +35,7 @@ class Traffic:
     in_flight: int = 1
     connections: int = 1
     error_at: int = 0  # an error code in each answer that must be 0; 0: it has none
+    rising_at: int = 0  # an int32 that is 1 in the first request and rises; 0: none does
     batch_at: int = -1  # a batch whose base sequence rises with each request; -1: sent as it is
     first: int = 0  # how many requests were sent before
 
@@ -51,6 +52,8 @@ class Delivery:
     batch_bytes: int
     error_at: int
     fetch_error_at: int
+    rising_at: int = 0  # as in Traffic, of what fetches
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def send(
     settings = {
         "requests": requests, "seconds": seconds, "pids": ",".join(map(str, pids)),
         "in_flight": traffic.in_flight, "connections": traffic.connections,
-        "error_at": traffic.error_at, "batch_at": traffic.batch_at, "first": traffic.first,
+        "error_at": traffic.error_at, "rising_at": traffic.rising_at, "batch_at": traffic.batch_at, "first": traffic.first,
     }  # fmt: skip
     return _run("send", address, traffic.frames, settings)
 
@@ -134,6 +137,7 @@ def deliver(
         "offset_at": delivery.offset_at, "offset": delivery.offset,
         "empty_bytes": delivery.empty_bytes, "batch_bytes": delivery.batch_bytes,
         "error_at": delivery.error_at, "fetch_error_at": delivery.fetch_error_at,
+        "rising_at": delivery.rising_at, "first": delivery.first,
     }  # fmt: skip
     return _run("deliver", address, [delivery.produce, delivery.fetch], settings)
 

@@ -34,7 +34,7 @@ struct connection {
 };
 
 static struct frame *frames;
-static long frame_count, sent, error_at, batch_at = -1;
+static long frame_count, sent, error_at, rising_at, batch_at = -1;
 static struct connection *connections;
 static unsigned char input[READ_BYTES], out[OUT_BYTES];
 static long out_size;
@@ -147,6 +147,7 @@ static void queue_next(struct connection *c) {
     unsigned char *at = queue(c, f);
     if (batch_at >= 0) number_batch(at + batch_at, f, sent);
     sent++;
+    if (rising_at) put(at + rising_at, (uint32_t)sent);
 }
 
 static void check(struct connection *c, long at) {
@@ -236,16 +237,23 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static void queue_fetch(struct connection *c, long offset) {
+    unsigned char *at = queue(c, &frames[1]);
+    put_long(at + number_of("offset_at", 0), offset);
+    sent++;
+    if (rising_at) put(at + rising_at, (uint32_t)sent);
+}
+
 /* The first frame produces one record, the second fetches; both connections are served by one loop. */
 static void deliver(void) {
     connect_all(2, 0);
     struct connection *producer = &connections[0], *consumer = &connections[1];
     long records = number_of("requests", 1), per_s = number_of("per_s", 0), offset = number_of("offset", 0);
-    long offset_at = number_of("offset_at", 0), empty = number_of("empty_bytes", 0), batch = number_of("batch_bytes", 1);
+    long empty = number_of("empty_bytes", 0), batch = number_of("batch_bytes", 1);
     long fetch_error_at = number_of("fetch_error_at", 0), *began = calloc(records, sizeof *began);
     long done = 0, delivered = 0, acknowledged = 0, cpu = cpu_of_brokers(), begun = now(CLOCK_MONOTONIC);
     long until = begun + number_of("seconds", 0) * SECOND;
-    put_long(queue(consumer, &frames[1]) + offset_at, offset);
+    queue_fetch(consumer, offset);
     flush();
     while (delivered < records || acknowledged < records) {
         long time = now(CLOCK_MONOTONIC), due = begun + (per_s ? (done + 1) * (SECOND / per_s) : 0);
@@ -265,7 +273,7 @@ static void deliver(void) {
             long arrived = (SIZE_BYTES + (long)consumer->size - empty) / batch;
             for (time = now(CLOCK_MONOTONIC); arrived > 0 && delivered < done; arrived--, offset++)
                 began[delivered] = time - began[delivered], delivered++;
-            if (delivered < records) put_long(queue(consumer, &frames[1]) + offset_at, offset);
+            if (delivered < records) queue_fetch(consumer, offset);
             flush();
         }
     }
@@ -279,7 +287,8 @@ int main(int count, char **arguments) {
     if (count < 5) fail("generator send|deliver HOST PORT FRAMES [NAME=VALUE...]");
     word_count = count - 2, words = arguments + 2;
     prctl(PR_SET_TIMERSLACK, MICROSECOND);
-    error_at = number_of("error_at", 0), batch_at = number_of("batch_at", -1), sent = number_of("first", 0);
+    error_at = number_of("error_at", 0), rising_at = number_of("rising_at", 0);
+    batch_at = number_of("batch_at", -1), sent = number_of("first", 0);
     read_frames(arguments[4]);
     strcmp(arguments[1], "deliver") ? send_all() : deliver();
     return 0;

@@ -76,6 +76,7 @@ class Sender:
     ) -> None:
         self._frames = frames
         self._error_at, self._batch_at = int(words["error_at"]), int(words["batch_at"])
+        self._rising_at = int(words["rising_at"])
         self.sent = int(words["first"])
         self._selector = selectors.DefaultSelector()
         self._connections: list[Connection] = []
@@ -114,8 +115,11 @@ class Sender:
         frame = self._frames[self.sent % len(self._frames)]
         if self._batch_at >= 0:
             frame = _numbered(frame, self._batch_at, self.sent)
-        connection.socket.sendall(connection.request(frame))
         self.sent += 1
+        if self._rising_at:
+            frame = bytearray(frame)
+            _SIZE.pack_into(frame, self._rising_at, self.sent)
+        connection.socket.sendall(connection.request(frame))
 
 
 def _send(address: tuple[str, int], frames: list[bytes], words: dict[str, str]) -> list[int]:
@@ -132,13 +136,11 @@ def _deliver(address: tuple[str, int], frames: list[bytes], words: dict[str, str
     for each in (producer, consumer):
         selector.register(each.socket, selectors.EVENT_READ, each)
     records, per_s, offset = value["requests"], value["per_s"], value["offset"]
-    fetch = bytearray(frames[1])
     began: list[int] = []
     took: list[int] = []
     acknowledged, cpu, begun = 0, _cpu_of_brokers(words), time.monotonic_ns()
     until = begun + value["seconds"] * _SECOND_NS
-    _OFFSET.pack_into(fetch, value["offset_at"], offset)
-    consumer.socket.sendall(consumer.request(fetch))
+    consumer.socket.sendall(consumer.request(_fetch(frames[1], value, offset)))
     while len(took) < records or acknowledged < records:
         if begun < until < time.monotonic_ns():
             records = len(began)
@@ -159,11 +161,20 @@ def _deliver(address: tuple[str, int], frames: list[bytes], words: dict[str, str
                 now = time.monotonic_ns()
                 took += [now - began[len(took) + number] for number in range(arrived)]
                 offset += arrived
-                _OFFSET.pack_into(fetch, value["offset_at"], offset)
-                consumer.socket.sendall(consumer.request(fetch))
+                consumer.socket.sendall(consumer.request(_fetch(frames[1], value, offset)))
     elapsed, cpu = time.monotonic_ns() - begun, _cpu_of_brokers(words) - cpu
     took.sort()
     return [len(took), elapsed, cpu, records, took[records // 2], took[records * 99 // 100]]
+
+
+def _fetch(frame: bytes, value: dict[str, int], offset: int) -> bytearray:
+    """The frame with that offset, and the next number if one rises."""
+    changed = bytearray(frame)
+    _OFFSET.pack_into(changed, value["offset_at"], offset)
+    value["first"] += 1
+    if value["rising_at"]:
+        _SIZE.pack_into(changed, value["rising_at"], value["first"])
+    return changed
 
 
 def _cpu_of_brokers(words: dict[str, str]) -> int:

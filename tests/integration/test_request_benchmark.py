@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import generator, raw_client, references, request_loads, rounds, tables
 from benchmarks.generator import Traffic
+from benchmarks.preparations import new_topic
 from benchmarks.processes import RunningBroker, kbroker
-from benchmarks.request_kinds import Delivered, Produce, delivery_at
+from benchmarks.request_kinds import Delivered, Fetch, Produce, delivery_at
 from compat_tests.running import apache_kafka
 from compat_tests.running.prerequisites import NotAvailableError
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -99,11 +101,27 @@ def test_an_answer_with_an_error_gives_no_figures(broker: RunningBroker) -> None
 
 
 @pytest.mark.usefixtures("language")
-@pytest.mark.parametrize("per_s", [0, 2_000])
-def test_a_waiting_consumer_has_every_record(broker: RunningBroker, per_s: int) -> None:
-    topic = f"delivered-{per_s}-{generator.language()}"
-    raw_client.create_topic(broker.address, topic)
-    delivery = delivery_at(broker.address, topic, 100, acks=-1)
+def test_a_fetch_session_goes_on_over_several_runs(broker: RunningBroker) -> None:
+    load = Fetch(batch_bytes=1_024, record_bytes=100, batches=20, in_session=True)
+    made = load.made(broker, most=1)
+    client = raw_client.RawClient(broker.address)
+    client.send(made.frames[0])
+    assert len(client.receive()) > 1_000
+    client.close()
+    traffic = Traffic(frames=made.frames, error_at=made.error_at, rising_at=made.rising_at, first=1)
+    sent = generator.send(broker.address, traffic, 30).sent
+    generator.send(broker.address, replace(traffic, first=sent), 30)
+    with pytest.raises(RuntimeError, match="error"):
+        generator.send(broker.address, replace(traffic, first=sent), 1)
+
+
+@pytest.mark.usefixtures("language")
+@pytest.mark.parametrize(("per_s", "in_session"), [(0, False), (2_000, False), (0, True)])
+def test_a_waiting_consumer_has_every_record(
+    broker: RunningBroker, per_s: int, in_session: bool
+) -> None:
+    topic = new_topic(broker)
+    delivery = delivery_at(broker.address, topic, 100, acks=-1, in_session=in_session)
     sent = generator.deliver(broker.address, delivery, 100, [broker.process.pid], per_s)
     assert sent.count == 100
     assert 0 < sent.p50_ns <= sent.p99_ns
