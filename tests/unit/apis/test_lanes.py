@@ -367,3 +367,24 @@ async def test_a_topic_that_is_fetched_again_after_another_has_its_own_records(
             bytes(data.records)[-4:-1] for topic in response.responses for data in topic.partitions
         ]
         assert found == [b"\x04t0", b"\x04t1", b"\x04u0"]
+
+
+async def test_a_fetch_without_an_epoch_is_not_taken_for_one_with_the_epoch_learnt(cluster, client):
+    cluster.lead("t")
+
+    async def ask(last_fetched_epoch):
+        wanted = FetchRequest.FetchPartition(
+            fetch_offset=7, partition_max_bytes=1000, last_fetched_epoch=last_fetched_epoch
+        )
+        topics = [FetchRequest.FetchTopic(topic="t", partitions=[wanted])]
+        request = FetchRequest(max_wait_ms=0, session_epoch=-1, topics=topics)
+        (topic,) = (await client.ask(request, 12)).responses
+        return topic.partitions[0].error_code
+
+    assert [await ask(epoch) for epoch in (0, 0, -1, 0, -1)] == [
+        0,
+        0,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        0,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    ]
