@@ -184,7 +184,7 @@ def _aborted(log: Log, end_offset: int) -> list[AbortedTxn]:
     segment of its marker, which may be a later one.
     """
     found: list[AbortedTxn] = []
-    for segment in log.segments.with_aborted(0):
+    for segment in log.segments.with_aborted(log.segments[0].base_offset):
         entries, is_complete = segment.transaction_index.collect(log.log_start_offset, end_offset)
         found += entries
         if is_complete:

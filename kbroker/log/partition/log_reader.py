@@ -12,6 +12,7 @@ from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.segments.file_records import RecordsSlice
+from kbroker.log.segments.log_segment import LogSegment
 from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import new_tuple
 
@@ -77,10 +78,10 @@ class LogReader:
     ) -> FetchDataInfo:
         """Read from `offset`, which is below `bound`."""
         offsets, segments = self._offsets, self._segments
-        index = last = len(segments) - 1
         segment = segments.active
+        index = last = 0  # nothing comes after the newest
         if offset < segment.base_offset:
-            index = max(segments.floor_index(offset), 0)
+            index, last = max(segments.floor_index(offset), 0), len(segments) - 1
         while index <= last:
             if index < last:
                 segment = segments[index]
@@ -99,7 +100,7 @@ class LogReader:
             )
             if found is not None:
                 if aborted is not None:
-                    aborted = self._aborted(index, offset, bound)
+                    aborted = self._aborted(segment, offset, bound)
                 records, is_incomplete, available = found
                 info: FetchDataInfo = new_tuple(
                     FetchDataInfo,
@@ -110,21 +111,19 @@ class LogReader:
             segment = segments.active
         return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
 
-    def _aborted(self, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
+    def _aborted(self, segment: LogSegment, start_offset: int, bound: int) -> list[AbortedTxn]:
         """The aborted transactions that touch offsets from `start_offset` to the end of the segment
         that was read.
 
         A transaction's entry is in the segment of its marker, which may be a later one.
         """
-        segments = self._segments
         found: list[AbortedTxn] = []
-        noting = segments.with_aborted(index)
+        noting = self._segments.with_aborted(segment.base_offset)
         if not noting:
             return found
-        last = len(segments) - 1
-        end_offset = bound if index == last else min(bound, segments[index + 1].base_offset)
-        for segment in noting:
-            entries, is_complete = segment.transaction_index.collect(start_offset, end_offset)
+        end_offset = min(bound, self._segments.end_bound(segment))
+        for each in noting:
+            entries, is_complete = each.transaction_index.collect(start_offset, end_offset)
             found += entries
             if is_complete:
                 break

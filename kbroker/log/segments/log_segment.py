@@ -151,9 +151,9 @@ class LogSegment(SegmentFiles):
         """Where the batch that holds `offset` or comes next starts, sound or not; the end of the
         file past the end.
         """
-        next_offset, position, _ = self._next_read
-        if next_offset == offset:
-            return position
+        for known_offset, position, _ in (self._next_read, self._last_read):
+            if known_offset == offset:  # such as the high watermark: a follower has come that far
+                return position
         try:
             found = self.translate_offset(offset)
         except DamagedBatchError as error:

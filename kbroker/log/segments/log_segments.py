@@ -86,15 +86,16 @@ class LogSegments:
         end = bisect_left(self._base_offsets, end_offset)
         return self._segments[max(0, self.floor_index(start_offset)) : end]
 
-    def with_aborted(self, index: int) -> list[LogSegment]:
-        """The segments from `index` on that note aborted transactions: few, often none."""
+    def with_aborted(self, start_offset: int) -> list[LogSegment]:
+        """The segments from the one at `start_offset` on that note aborted transactions: few, often
+        none.
+        """
         if self._aborting is None:
             inactive = self._segments[:-1]
             self._aborting = [s for s in inactive if s.transaction_index.entries]
         newest = [self.active] if self.active.transaction_index.entries else []
         if not self._aborting:
             return newest
-        start_offset = self._base_offsets[index]
         return [*(s for s in self._aborting if s.base_offset >= start_offset), *newest]
 
     def move(self, old_directory: str, new_directory: str) -> None:

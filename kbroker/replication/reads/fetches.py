@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from kbroker.clock import Clock
 from kbroker.protocol.messages.fetch import FetchResponse
@@ -32,6 +33,7 @@ SLICE_PARTITIONS = 250
 # A partition that no session keeps takes some 600 bytes while its fetch waits.
 WAITING_PARTITIONS_MAX = 64 * 1024
 ALWAYS_WAITS = 100  # partitions of a fetch: no more than its connection takes
+_topic_partition = attrgetter("topic_partition")
 
 
 class Fetches:
@@ -83,7 +85,7 @@ class Fetches:
         operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, later)
         if quiet is not None:
             quiet.wait(operation)
-        keys = [asked.topic_partition for asked in asked_for]
+        keys = map(_topic_partition, asked_for)
         return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
 
     def _may_wait(

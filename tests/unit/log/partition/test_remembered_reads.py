@@ -141,6 +141,24 @@ def test_who_follows_the_log_looks_nothing_up(
     assert preads == []
 
 
+def test_how_far_a_follower_has_come_is_not_looked_up_for_consumers(
+    tmp_path: Path, preads: list[str]
+) -> None:
+    log = open_log(tmp_path, **SMALL_INDEX)
+    append(log, Random(1), 50)
+    high_watermark = log.log_end_offset
+    append(log, Random(1), 50)
+    log.read(high_watermark, 1 << 20, LOG_END)
+    log.update_high_watermark(high_watermark)
+    preads.clear()
+
+    found = content(log.read(20, 1 << 20, HIGH_WATERMARK))
+
+    looked_up = [path for path in preads if path.endswith(".log")][1:]  # the first is its start
+    assert len(looked_up) == len(["the content"])
+    assert found == expected(log, 20, 1 << 20, HIGH_WATERMARK, whole=False)
+
+
 def test_a_page_of_an_index_is_read_once_for_searches_in_it(
     tmp_path: Path, preads: list[str]
 ) -> None:
