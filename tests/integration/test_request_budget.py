@@ -33,7 +33,7 @@ from tests.fakes.running import counted_broker
 from tests.fakes.running.counted_broker import PYTHON, SYSTEM, C
 
 REQUESTS = 300
-MARGIN = 1.0  # for what a broker does from time to time
+MARGIN = 1.0  # for the answer beside them, and what the loop does for itself
 
 
 class Budget(NamedTuple):
@@ -82,7 +82,13 @@ class CountedBroker(NamedTuple):
     counts: Path
 
     def calls(self, client: RawClient, ask: Callable[[], None], settled: bytes) -> dict[str, int]:
-        """The calls while `ask` ran; an answer to `settled` shows that the signal has come."""
+        """The fewest calls of three runs of `ask`: a broker has other work from time to time. An
+        answer to `settled` shows that the signal has come.
+        """
+        runs = [self._calls(client, ask, settled) for _ in range(3)]
+        return min(runs, key=lambda counted: counted[PYTHON])
+
+    def _calls(self, client: RawClient, ask: Callable[[], None], settled: bytes) -> dict[str, int]:
         self.counts.unlink(missing_ok=True)
         for step in (ask, lambda: None):
             os.kill(self.running.process.pid, signal.SIGUSR1)
