@@ -37,6 +37,7 @@ from benchmarks import (
     transactions,
     warming,
 )
+from benchmarks.request_loads import RequestLoad
 from benchmarks.rounds import KFAKE, Results, Row, StandingLoad, Start
 
 # It looks inside the broker's processes, or sets what only kbroker has.
@@ -162,7 +163,9 @@ def _run_standing(
         if "apache" in starts:
             if references.kfake_program():
                 starts = {**starts, KFAKE: references.kfake}
-            names = [*starts, *references.bare_loops()]
+            names = list(starts)
+            if any(isinstance(load, RequestLoad) and load.has_bare_loop for load in wanted):
+                names += references.bare_loops()
         said = (
             f"each load warmed by {effort.warm_up_requests:,} requests "
             f"or {effort.warm_up_s} s, whichever ends first"
