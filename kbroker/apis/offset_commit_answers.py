@@ -10,7 +10,7 @@ from kbroker.protocol.declaration import maker
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
-_DEFAULT_RETENTION = -1
+DEFAULT_RETENTION = -1
 _LATEST_MS = 2**63 - 1
 
 PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
@@ -23,7 +23,7 @@ answer_of_all = maker(OffsetCommitResponse, "topics")
 
 def expiry_ms(retention_ms: int, now_ms: int) -> int | None:
     """When an offset expires that was committed with a retention time; None without one."""
-    if retention_ms == _DEFAULT_RETENTION:
+    if retention_ms == DEFAULT_RETENTION:
         return None
     return max(0, min(now_ms + retention_ms, _LATEST_MS))
 

@@ -15,6 +15,7 @@ from uuid import UUID
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.offset_commit_answers import (
+    DEFAULT_RETENTION,
     FIRST_VERSION_WITH_TOPIC_IDS,
     answered,
     expiry_ms,
@@ -68,7 +69,8 @@ class OffsetCommitShortcut:
             request.group_instance_id,
             request.generation_id_or_member_epoch,
         )
-        self._retention_ms = request.retention_time_ms
+        wanted_ms = request.retention_time_ms
+        self._retention_ms = None if wanted_ms == DEFAULT_RETENTION else wanted_ms
         self._ids = list(names.items())
         self._entries = [  # name of the topic and metadata of each partition
             (names.get(topic.topic_id, topic.name), partition.committed_metadata or "")
@@ -105,7 +107,8 @@ class OffsetCommitShortcut:
             if self._topic_name(topic_id) != name:
                 return None
         now_ms = self._now_ms()
-        expires_ms = expiry_ms(self._retention_ms, now_ms)
+        retention_ms = self._retention_ms
+        expires_ms = None if retention_ms is None else expiry_ms(retention_ms, now_ms)
         offsets: list[tuple[TopicPartition, CommittedOffset]] = []
         filled: list[int] = [values[0]]
         leader_epoch, given_ms = NO_LEADER_EPOCH, _NO_TIME

@@ -97,14 +97,17 @@ def commit_error(
         return NO_ERROR
     if generation_id < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    error = member_error(group, member_id, instance_id)
-    if error is not NO_ERROR:
-        return error
+    member = group.members.get(member_id)
+    if member is None or instance_id is not None:
+        error = member_error(group, member_id, instance_id)
+        if error is not NO_ERROR:
+            return error
+        member = group.members[member_id]
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    _prolong(group.members[member_id], now_ms)
+    _prolong(member, now_ms)
     return NO_ERROR
 
 

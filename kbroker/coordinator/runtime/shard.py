@@ -186,7 +186,10 @@ class Shard(Generic[MachineT]):
         if isinstance(outcome, PartitionProduceResult):
             error = outcome.error_code
             if error is NO_ERROR:
-                self._replay_at_once(replay, outcome.base_offset, acks)
+                if self.timeline:
+                    self._replay_after_others(replay, outcome.base_offset, acks)
+                else:
+                    replay(outcome.base_offset)
             return error
         number = self._note(replay, begin_offset)
         end_offset = begin_offset + len(records)
@@ -242,11 +245,8 @@ class Shard(Generic[MachineT]):
 
     # ---- into the state
 
-    def _replay_at_once(self, replay: Replayed, base_offset: int, acks: int) -> None:
-        """The log has it. Where earlier writes wait, an acknowledged one is stored after them."""
-        if not self.timeline:
-            replay(base_offset)
-            return
+    def _replay_after_others(self, replay: Replayed, base_offset: int, acks: int) -> None:
+        """The log has it. Earlier writes wait, and an acknowledged one is stored after them."""
         number = self._note(replay, base_offset)
         self._take(number)
         if acks:
