@@ -19,6 +19,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
+from typing import Any
 
 from kbroker.network.wire import MORE_FOLLOWS, Wire
 from kbroker.protocol.request import FileSlice, Piece
@@ -93,8 +94,11 @@ class ResponseWriter:
                 most = _READ_BYTES_MAX
         prefix = _SIZE.pack(size)
         if size <= most:
-            joined = [piece if isinstance(piece, _IN_MEMORY) else _read(piece) for piece in pieces]
-            return self._send_small(prefix + b"".join(joined))
+            joined: list[Any] = [prefix, *pieces]
+            for at, piece in enumerate(pieces, 1):
+                if not isinstance(piece, _IN_MEMORY):
+                    joined[at] = _read(piece)
+            return self._send_small(b"".join(joined))
         was_blocked = not self.release()
         self._queue(prefix, pieces)
         if was_blocked:
