@@ -17,7 +17,7 @@ from kbroker.model import new_tuple
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.part_encoder import encode_runs
-from kbroker.protocol.request import ConnectionInfo, Request
+from kbroker.protocol.request import Request
 from kbroker.replication.kept_answers import LARGEST_BYTES, Asked
 
 _LONGEST_REQUEST_BYTES = 64 * 1024  # thousands of topics; compared in 0.1 ms
@@ -28,7 +28,7 @@ class KeptMetadata:
 
     def find(self, services: Services, request: Request) -> bytes | None:
         """The answer to an equal request, if nothing has changed since."""
-        if len(request.frame) > _LONGEST_REQUEST_BYTES:
+        if request.size_bytes > _LONGEST_REQUEST_BYTES:
             return None
         return services.metadata.answers.find(_as_sent(request))
 
@@ -38,7 +38,7 @@ class KeptMetadata:
 
     def keep(self, services: Services, request: Request, answer: bytes, since: object) -> None:
         """Keep the answer to a request of many topics."""
-        if len(request.frame) <= _LONGEST_REQUEST_BYTES:
+        if request.size_bytes <= _LONGEST_REQUEST_BYTES:
             services.metadata.answers.keep(_as_sent(request), answer, since)
 
 
@@ -49,7 +49,14 @@ def keep(
     if ctx.services.authorizer is not ALLOW_ALL or ctx.is_of_part:
         return
     # A request that is written in another way, or has more beyond its end, will not be found.
-    asked = _asked(ctx.api_version, ctx.connection, encode(request, ctx.api_version))
+    connection = ctx.connection
+    asked = Asked(
+        ctx.api_version,
+        connection.listener_name,
+        connection.local_host,
+        connection.local_port,
+        encode(request, ctx.api_version),
+    )
     answers = ctx.services.metadata.answers
     answers.keep(asked, answer, since or answers.since)
 
@@ -71,13 +78,15 @@ async def written_and_kept(
 
 
 def _as_sent(request: Request) -> Asked:
-    body = bytes(request.frame[request.body_offset :])
-    return _asked(request.header.api_version, request.connection, body)
-
-
-def _asked(version: int, connection: ConnectionInfo, body: bytes) -> Asked:
+    connection = request.connection
     asked: Asked = new_tuple(
         Asked,
-        (version, connection.listener_name, connection.local_host, connection.local_port, body),
+        (
+            request.header.api_version,
+            connection.listener_name,
+            connection.local_host,
+            connection.local_port,
+            bytes(request.frame[request.body_offset :]),
+        ),
     )
     return asked

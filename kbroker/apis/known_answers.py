@@ -9,6 +9,7 @@ from kbroker.apis.context import LargeContext, Services
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.served_api import Served
 from kbroker.memory_room import MemoryRoom
+from kbroker.model import new_tuple
 from kbroker.protocol.request import Piece, Request, Response
 
 
@@ -22,7 +23,8 @@ def known_answer(
         return None
     head = served.header.pack(request.header.correlation_id)
     if not is_large(len(message)):
-        return Response([head + message])
+        response: Response = new_tuple(Response, ([head + message], 0, None))
+        return response
     share = room.share(request.connection)
     return Response([head, message], 0, share) if share.take_now(len(message)) else None
 

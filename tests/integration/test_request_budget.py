@@ -67,8 +67,8 @@ BUDGETS: list[tuple[str, Any, Budget]] = [
         Budget(72, 122, 5),
     ),
     ("heartbeat", Heartbeat(), Budget(23, 31, 1)),
-    ("commit", OffsetCommit(), Budget(63, 75, 2)),
-    ("metadata of a topic", Metadata(topics=1), Budget(28, 34, 1)),
+    ("commit", OffsetCommit(), Budget(59, 75, 2)),
+    ("metadata of a topic", Metadata(topics=1), Budget(26, 34, 1)),
 ]
 
 
