@@ -26,9 +26,10 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 SMALLEST_RECORD_BYTES: Final = 7
 
 DELTAS_AT_ONCE: Final = 64  # deltas whose varints share all bytes after the first
+_TWO_BYTE_DELTAS: Final = 8192  # and below, from `DELTAS_AT_ONCE` on
 _FEW: Final = 3  # records that are walked sooner than compared
 # Steps say how long a walk takes: one for a record by itself, for four headers, or three slices.
-_ALIKE_STEPS: Final = 5  # beside the slices, for `DELTAS_AT_ONCE` records that are compared
+_ALIKE_STEPS: Final = 5  # beside the slices, for records that are compared, and one for 32 of them
 _MOST_STEPS: Final = 17 * DELTAS_AT_ONCE  # of one `walk_some`
 RECORDS_PER_STEP: Final = DELTAS_AT_ONCE // _ALIKE_STEPS  # at most
 
@@ -72,9 +73,14 @@ def walk_records(header: BatchHeader, plain: Plain, most_steps: int) -> tuple[Wa
     walked = nothing_walked()
     at = 0
     try:
-        for first in range(0, count, DELTAS_AT_ONCE):
-            end = min(first + DELTAS_AT_ONCE, count)
+        end = 0
+        while end < count:
+            first, end = end, min(end + DELTAS_AT_ONCE, count)
             at = walk_some(plain, at, range(first, end), walked)
+            if not first and count > end:  # most are alike to the end
+                others = range(end, min(count, _TWO_BYTE_DELTAS))
+                if after := _walk_alike(plain, at, others, walked):
+                    at, end = after, others.stop
             if walked[4] * count > most_steps * end:
                 raise LongWalkError(walked[4])
     except IndexError:
@@ -118,37 +124,33 @@ def _walk_alike(plain: Plain, start: int, deltas: range, walked: list[int]) -> i
     expected and time deltas of one byte, as most have. The position after them; 0 leaves everything
     as it was.
     """
-    low, tail = _offset_bytes(deltas.start)
+    columns = _offset_columns(deltas.start)
     shared: list[int] = []  # positions in the first record of bytes that must be those of all
     try:
         second = _pass_field(plain, start, shared)
         offset_at = shared[-1] + 3
-        key_at = offset_at + 1 + len(tail)
+        key_at = offset_at + len(columns)
         if plain[second] != plain[start] or _pass_fields(plain, key_at, shared) != second:
             return 0
     except (IndexError, KafkaError):
         return 0
     count, size = len(deltas), second - start
     end = start + count * size
-    shared.extend(range(offset_at + 1, key_at))
-    if (
-        end > len(plain)
-        or plain[offset_at:end:size] != _EACH_BYTE[low : low + 2 * count : 2]
-        or plain[offset_at + 1 : key_at] != tail
-    ):
-        return 0
-    for at in shared:
-        if plain[at:end:size] != _ROWS[plain[at]][:count]:
-            return 0
     times = plain[offset_at - 1 : end : size]
-    if not times.isascii():
+    if end > len(plain) or not times.isascii():
         return 0
-    for time in times[:1] if times == _ROWS[times[0]][:count] else set(times):
+    for at, column in enumerate(columns, offset_at):
+        if plain[at:end:size] != column[:count]:
+            return 0
+    for at in shared:
+        if plain[at:end:size] != plain[at : at + 1] * count:
+            return 0
+    for time in times[:1] if times == times[:1] * count else set(times):
         delta = _SIGNED[time]
         if not walked[0] <= delta <= walked[1]:
             walked[:2] = min(walked[0], delta), max(walked[1], delta)
     walked[2] += count * (plain[key_at] & 1)
-    walked[4] += _ALIKE_STEPS + len(shared) // 3
+    walked[4] += _ALIKE_STEPS + len(shared) // 3 + count // 32
     return end
 
 
@@ -278,8 +280,20 @@ def _offset_bytes(delta: int) -> tuple[int, bytes]:
     return encoded[0], encoded[1:]
 
 
+@lru_cache(maxsize=256)
+def _offset_columns(delta: int) -> tuple[bytes, ...]:
+    """The bytes of the offset deltas from this one on: all first ones, all second ones and so on.
+    Two bytes have 8,128 deltas, others are those up to the next multiple of `DELTAS_AT_ONCE`.
+    """
+    if delta == DELTAS_AT_ONCE:
+        return _EACH_BYTE[0x80::2] * 127, b"".join(
+            bytes((high,)) * DELTAS_AT_ONCE for high in range(1, 128)
+        )
+    low, tail = _offset_bytes(delta)
+    return _EACH_BYTE[low::2], *(bytes((byte,)) * DELTAS_AT_ONCE for byte in tail)
+
+
 _EACH_BYTE: Final = bytes(range(0x100))
-_ROWS: Final = tuple(bytes((value,)) * DELTAS_AT_ONCE for value in range(0x100))
 _SIGNED: Final = tuple(value >> 1 ^ -(value & 1) for value in range(0x80))
 # By the one byte of a field's length: how far it is to the next field.
 _BEHIND: Final = tuple(1 if value & 1 else 1 + (value >> 1) for value in range(0x80))

@@ -80,7 +80,7 @@ class TakesLongError(Exception):
 
 
 # A walk of so many records, one by one, takes 0.5 ms, and up to 1 ms with long fields. As many
-# steps of `walk_records` may be taken: ten times as many records, if all have the same lengths.
+# steps of `walk_records` may be taken: twelve times as many records, if all have the same lengths.
 AT_ONCE_RECORDS = 1_000
 # Of plain bytes, by codec, beside one that is only copied: gzip unpacks 64 KiB in 0.25 ms.
 BYTE_COSTS = {NONE: 1, GZIP: 64, SNAPPY: 8, LZ4: 8, ZSTD: 8}

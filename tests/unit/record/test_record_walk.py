@@ -286,6 +286,15 @@ def test_records_that_all_lie_about_the_same_length_are_invalid(place: int) -> N
         walk_batch(read_header(batch), batch)
 
 
+@pytest.mark.parametrize("odd", [63, 64, 65, 200, 8_191, 8_192, 8_999])
+def test_one_record_unlike_thousands_is_found(odd: int) -> None:
+    entries = [Record(n, 7_000, b"k", b"v") for n in range(9_000)]
+    entries[odd] = Record(odd, 6_999, None, b"vv")
+    header, plain = plain_of(build(entries))
+
+    assert walk_records(header, plain, 10_000)[0] == (6_999, 7_000, 1, 0)
+
+
 @pytest.mark.parametrize("cut", [1, 50, 106])
 def test_records_like_each_other_that_end_early_are_invalid(cut: int) -> None:
     header, plain = plain_of(build(LIKE_THE_FIRST[:60]))

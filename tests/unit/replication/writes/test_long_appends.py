@@ -363,8 +363,8 @@ VERY_LARGE = COMPACTED | {"max_message_bytes": 1 << 24}
 LOOP_OR_THREAD = {
     "few": (COMPACTED, batch(AT_ONCE_RECORDS), False),
     "many": (COMPACTED, LONG, True),
-    "many alike": ({}, alike(9 * AT_ONCE_RECORDS), False),
-    "very many alike": ({}, alike(11 * AT_ONCE_RECORDS), True),
+    "many alike": ({}, alike(11 * AT_ONCE_RECORDS), False),
+    "very many alike": ({}, alike(13 * AT_ONCE_RECORDS), True),
     "with headers": ({}, with_headers(140, 6), False),
     "one with a few headers": ({}, with_headers(1, 63), False),
     "one with many headers": ({}, with_headers(1, 5_000), True),
