@@ -167,9 +167,11 @@ class Lanes:
                 self._lanes.remove(lane)
                 self._lanes.insert(0, lane)
             if lane.shortcut is not None:
+                self._requests.value += 1
                 return self._take(lane.shortcut, lane, values, end - start)
             if self._memory.is_full:
                 return None
+            self._requests.value += 1
             return self._fill(lane, values, end - start, None)
         return None
 
@@ -182,7 +184,6 @@ class Lanes:
         except Exception as error:  # where bugs are caught
             answer = partial(_raise, error)
         if isinstance(answer, bytes | Response):
-            self._requests.value += 1
             self.is_viewed = False
             return answer
         if not isinstance(answer, Coming):
@@ -200,7 +201,6 @@ class Lanes:
             answer = partial(_raise, error)
         if not isinstance(answer, bytes | Response):
             return self._fill(lane, values, size_bytes, answer)
-        self._requests.value += 1
         if isinstance(answer, Response):
             return answer
         return Response([answer[_SIZE_BYTES:]]) if answer else NoResponse()
@@ -210,7 +210,6 @@ class Lanes:
     ) -> Result | Later:
         """Have the request answered that has these values."""
         served, message = lane.served, lane.message
-        self._requests.value += 1
         correlation_id = values.pop(0)
         for (target, name), value in zip(lane.targets, values, strict=True):
             setattr(target, name, value)
@@ -238,6 +237,7 @@ class Lanes:
         version = request.header.api_version
         template = Template.of(served.request_class, version, request.frame, request.body_offset)
         if template.weight > min(LARGEST_BYTES, self.room.left):
+            self._learn_slower()  # it took longer to find out than to decode the request
             return
         self.room.left -= template.weight
         lane = _Lane(template, served, request.header.client_id, message)
@@ -247,7 +247,13 @@ class Lanes:
         if len(self._lanes) > LANES_MAX:
             oldest = self._lanes.pop()
             self.room.left += oldest.template.weight
-            self._wait = _WAIT if oldest.is_used else min(2 * self._wait, _LONGEST_WAIT)
+            if oldest.is_used:
+                self._wait = _WAIT
+            else:
+                self._learn_slower()
+
+    def _learn_slower(self) -> None:
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
 
     def _close(self) -> None:
         """The connection is gone, and its templates with it."""

@@ -279,6 +279,39 @@ async def test_a_connection_keeps_so_many_templates_and_learns_what_never_repeat
     assert client.short_ways == 0
 
 
+async def test_what_is_too_large_to_learn_is_looked_at_ever_more_seldom(
+    cluster, client, monkeypatch
+):
+    cluster.lead("t")
+    looks = []
+    known = lanes_module.Template.of
+    monkeypatch.setattr(
+        lanes_module.Template, "of", lambda *args: looks.append(args) or known(*args)
+    )
+    partitions = [FetchRequest.FetchPartition(partition=index) for index in range(200)]
+    topics = [FetchRequest.FetchTopic(topic="t", partitions=partitions)]
+
+    for _ in range(200):
+        await client.ask(FetchRequest(max_wait_ms=0, session_epoch=-1, topics=topics), 12)
+
+    assert client.short_ways == 0
+    assert len(looks) < 10
+
+
+async def test_a_request_is_counted_once_and_though_its_client_leaves_before_the_answer(
+    cluster, client
+):
+    cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    cluster.lead("t", 1)
+    for _ in range(2):
+        await client.ask(produce(1, acks=-1), 9)
+
+    assert isinstance(client.send(frame_of(produce(0, acks=-1), 9)), Accepted)
+    client.send(frame_of(produce(5, acks=-1), 9))
+
+    assert client.apis.requests.value == 4
+
+
 async def test_what_is_repeated_stays_known_among_what_is_not(cluster, client):
     cluster.lead("t")
     for number in range(400):
