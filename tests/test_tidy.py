@@ -46,6 +46,7 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/replication_bugs.py",
     "tests/faults/replication_faults.py",
     "tests/faults/replication_simulation.py",
+    "tests/faults/short_way_bugs.py",
     "tests/faults/transaction_bugs.py",
     "tests/faults/test_planted_cleaning_bugs.py",
     "tests/integration/test_tree_on_an_ensemble.py",

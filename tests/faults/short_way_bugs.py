@@ -1,0 +1,121 @@
+"""Known mistakes of the short way of repeated requests, each a context manager that makes a broker
+commit it.
+
+The hunt must find every one of them: otherwise that it finds nothing means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Any
+from unittest.mock import patch
+
+from kbroker.apis.fetch_shortcut import FetchShortcut
+from kbroker.apis.lanes import Lanes
+from kbroker.apis.produce_shortcut import ProduceShortcut
+from kbroker.protocol import template
+from kbroker.protocol.message_layout import Stretch
+from kbroker.protocol.template import Template, _FormPart
+from kbroker.record.record_batch import TRANSACTIONAL_BIT
+from kbroker.replication.kept_answers import KeptAnswers
+
+Mistake = Callable[[], AbstractContextManager[Any]]
+
+
+def tail_not_compared() -> AbstractContextManager[Any]:
+    """A template does not look at the last byte that is repeated."""
+    original = template._pattern
+
+    def pattern(stretch: Stretch) -> Any:
+        found = original(stretch)
+        if not found.same:
+            return found
+        *others, (place, repeated) = sorted(found.same)
+        return found._replace(same=(*others, (place, repeated[:-1])))
+
+    return patch.object(template, "_pattern", pattern)
+
+
+def end_not_compared() -> AbstractContextManager[Any]:
+    """A request may go on behind the end of the template."""
+    original = Template.read
+
+    def read(self: Template, buffer: bytearray, start: int, end: int) -> Any:
+        found = original(self, buffer, start, end)
+        return original(self, buffer, start, end - 1) if found is None else found
+
+    return patch.object(Template, "read", read)
+
+
+def transactional_bit_forgotten() -> AbstractContextManager[Any]:
+    """Batches of a transaction are appended for a producer without one."""
+    original = ProduceShortcut.__init__
+
+    def init(self: ProduceShortcut, *arguments: Any) -> None:
+        original(self, *arguments)
+        self._left_to_handler &= ~TRANSACTIONAL_BIT
+
+    return patch.object(ProduceShortcut, "__init__", init)
+
+
+def field_of_the_answer_before() -> AbstractContextManager[Any]:
+    """The last number of an answer is that of the first answer made from its form."""
+    first: dict[int, tuple[_FormPart, int]] = {}
+    original = _FormPart.fill
+
+    def fill(self: _FormPart, numbers: Iterator[int]) -> bytes:
+        mine = list(islice(numbers, len(self.places)))
+        if len(mine) > 1:  # the first is the correlation id
+            _, mine[-1] = first.setdefault(id(self), (self, mine[-1]))
+        return original(self, iter(mine))
+
+    return patch.object(_FormPart, "fill", fill)
+
+
+def buffer_not_kept() -> AbstractContextManager[Any]:
+    """A request that waits looks at a buffer that is used again."""
+    return patch.object(Lanes, "is_viewed", property(lambda _: False, lambda *_: None))
+
+
+def topic_id_not_looked_up() -> AbstractContextManager[Any]:
+    """A topic keeps its name although another one has it by now."""
+    original = ProduceShortcut.__init__
+
+    def init(self: ProduceShortcut, *arguments: Any) -> None:
+        original(self, *arguments)
+        self._ids = []
+
+    return patch.object(ProduceShortcut, "__init__", init)
+
+
+def offsets_of_the_fetch_learnt() -> AbstractContextManager[Any]:
+    """A fetch reads where the one began from which it was learnt."""
+    original = FetchShortcut._ask
+
+    def ask(self: FetchShortcut, values: Any) -> bool:
+        before = [asked.fetch_offset for asked in self._asked_for]
+        can_answer = original(self, values)
+        for asked, offset in zip(self._asked_for, before, strict=True):
+            asked.fetch_offset = offset
+        return can_answer
+
+    return patch.object(FetchShortcut, "_ask", ask)
+
+
+def metadata_not_forgotten() -> AbstractContextManager[Any]:
+    """Answers to Metadata stay as they were when the cluster changes."""
+    return patch.object(KeptAnswers, "forget", lambda _: None)
+
+
+PLANTED: tuple[Mistake, ...] = (
+    tail_not_compared,
+    end_not_compared,
+    transactional_bit_forgotten,
+    field_of_the_answer_before,
+    buffer_not_kept,
+    topic_id_not_looked_up,
+    offsets_of_the_fetch_learnt,
+    metadata_not_forgotten,
+)
