@@ -168,28 +168,33 @@ class Lanes:
                 self._lanes.insert(0, lane)
             if lane.shortcut is not None:
                 self._requests.value += 1
-                return self._take(lane.shortcut, lane, values, end - start)
+                try:
+                    answer = lane.shortcut.answer(values)
+                except Exception as error:  # where bugs are caught
+                    answer = partial(_raise, error)
+                if isinstance(answer, bytes):
+                    return answer
+                return self._conclude(lane, values, end - start, answer)
             if self._memory.is_full:
                 return None
             self._requests.value += 1
             return self._fill(lane, values, end - start, None)
         return None
 
-    def _take(
-        self, shortcut: Shortcut, lane: _Lane, values: list[Any], size_bytes: int
-    ) -> bytes | Result | Later:
-        """Answer on a shortcut, or see that it is answered."""
-        try:
-            answer = shortcut.answer(values)
-        except Exception as error:  # where bugs are caught
-            answer = partial(_raise, error)
-        if isinstance(answer, bytes | Response):
-            self.is_viewed = False
-            return answer
-        if not isinstance(answer, Coming):
-            return self._fill(lane, values, size_bytes, answer)
+    def _conclude(
+        self,
+        lane: _Lane,
+        values: list[Any],
+        size_bytes: int,
+        answer: Response | HandlerToCall | Coming[Answered] | None,
+    ) -> Result | Later:
+        """Make of what a shortcut has said what the handler of requests would give."""
         self.is_viewed = False
-        return answer.ended_by(partial(self._end, answer.finish, lane, values, size_bytes))
+        if isinstance(answer, Response):
+            return answer
+        if isinstance(answer, Coming):
+            return answer.ended_by(partial(self._end, answer.finish, lane, values, size_bytes))
+        return self._fill(lane, values, size_bytes, answer)
 
     def _end(
         self, finish: Callable[[], Answered], lane: _Lane, values: list[Any], size_bytes: int

@@ -293,7 +293,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._running or self._closing:
             return
         self._running = True
-        self.writer.hold()
+        self.writer.is_holding = True
         left = _REQUESTS_PER_TURN
         is_over = False
         try:

@@ -70,10 +70,11 @@ class ReceiveBuffers:
     65536
     """
 
-    __slots__ = ("_free", "_kept_bytes", "_kept_free", "_room", "_shares")
+    __slots__ = ("_base", "_free", "_kept_bytes", "_kept_free", "_room", "_shares")
 
     def __init__(self, budget_bytes: int) -> None:
-        self._free: dict[int, list[bytearray]] = {}
+        self._base: list[bytearray] = []
+        self._free: dict[int, list[bytearray]] = {BASE_BYTES: self._base}
         self._kept_bytes = 0
         self._room = MemoryRoom(budget_bytes)
         self._kept_free = MemoryRoom(budget_bytes // _KEPT_FREE_PART)
@@ -97,10 +98,9 @@ class ReceiveBuffers:
         `put_back`, but a larger one replaces it in the count: an owner has one buffer.
         """
         if size_bytes <= BASE_BYTES:
-            free = self._free.get(BASE_BYTES)
-            if free:
+            if self._base:
                 self._kept_bytes -= BASE_BYTES
-                return free.pop()
+                return self._base.pop()
             return bytearray(BASE_BYTES)
         return self._taken(owner, size_bytes, self._room)
 
@@ -165,6 +165,11 @@ class ReceiveBuffers:
 
     def put_back(self, owner: Hashable, buffer: Buffer) -> None:
         """Return the buffer of `owner` for the next one. No view of it may be in use any more."""
+        if isinstance(buffer, bytearray) and len(buffer) == BASE_BYTES:  # as nearly all are
+            if self._kept_bytes < _KEPT_BYTES_MAX:
+                self._kept_bytes += BASE_BYTES
+                self._base.append(buffer)
+            return
         self.recycle(buffer)
         if len(buffer) > BASE_BYTES:
             self.release(owner)

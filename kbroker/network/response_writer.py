@@ -44,12 +44,12 @@ class ResponseWriter:
     __slots__ = (
         "_drained",
         "_failed",
-        "_holding",
         "_pending",
         "_send",
         "_wire",
         "bytes_out",
         "held",
+        "is_holding",
     )
 
     def __init__(
@@ -64,8 +64,9 @@ class ResponseWriter:
         self._drained = drained
         self._failed = failed
         self._pending: deque[memoryview | _SliceRest] = _NOTHING
-        self.held: list[bytes] = []  # frames with their sizes, between `hold` and `release`
-        self._holding = False
+        self.held: list[bytes] = []  # frames with their sizes, until `release`
+        # Small answers stay until `release`: several of a connection cost one system call.
+        self.is_holding = False
         self.bytes_out = 0
 
     @property
@@ -82,7 +83,7 @@ class ResponseWriter:
         """Send a frame of `pieces` or hold it; True if all has left, or will with `release`."""
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
-            if self._holding:
+            if self.is_holding:
                 self.held += (_SIZE.pack(len(body)), body)
                 return True
             return self._send_at_once(_SIZE.pack(len(body)) + body)
@@ -108,13 +109,9 @@ class ResponseWriter:
         self._wire.watch(self._writable)
         return False
 
-    def hold(self) -> None:
-        """Keep small answers until `release`: several of a connection cost one system call."""
-        self._holding = True
-
     def release(self) -> bool:
         """Send the held answers; True when all that was ever written has left."""
-        self._holding = False
+        self.is_holding = False
         held = self.held
         if held:
             frames = b"".join(held)
@@ -129,14 +126,14 @@ class ResponseWriter:
         self._wire.unwatch()
 
     def _send_small(self, frame: bytes) -> bool:
-        if not self._holding:
+        if not self.is_holding:
             return self._send_at_once(frame)
         held = self.held
         held.append(frame)
         if len(frame) < _HELD_BYTES_MAX or sum(map(len, held)) < _JOIN_BYTES_MAX:
             return True
         has_left = self.release()
-        self.hold()
+        self.is_holding = True
         return has_left
 
     def _send_at_once(self, frame: bytes) -> bool:

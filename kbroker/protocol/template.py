@@ -96,6 +96,9 @@ class Template:
             elif (length := buffer[at]) < 0x80:
                 length -= 1
                 at += 1
+            elif (high := buffer[at + 1]) < 0x80:
+                length = (length & 0x7F | high << 7) - 1
+                at += 2
             else:
                 length, at = _long_size(buffer, at)
             if length < 0 or at + length + size > end:
@@ -127,14 +130,11 @@ def _pattern(stretch: Stretch) -> _Pattern:
 
 
 def _long_size(buffer: bytearray, at: int) -> tuple[int, int]:
-    """The size that stands at `at` as a varint of two to five bytes, less one, and where that ends;
+    """The size that stands at `at` as a varint of up to five bytes, less one, and where that ends;
     -1 for a varint that has no end.
     """
-    low, high = buffer[at], buffer[at + 1]
-    if high < 0x80:
-        return (low & 0x7F | high << 7) - 1, at + 2
-    size, shift = low & 0x7F, 7
-    for byte in buffer[at + 1 : at + _LONGEST_SIZE]:
+    size, shift = 0, 0
+    for byte in buffer[at : at + _LONGEST_SIZE]:
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:

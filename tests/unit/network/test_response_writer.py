@@ -120,7 +120,7 @@ async def test_an_answer_leaves_at_once(pair: Pair) -> None:
 
 @over_both
 async def test_held_answers_leave_together_in_their_order(pair: Pair) -> None:
-    pair.writer.hold()
+    pair.writer.is_holding = True
     assert pair.writer.write([b"first"])
     assert pair.writer.write([b"sec", b"ond"])
     assert pair.received() == b""
@@ -136,7 +136,7 @@ async def test_a_file_slice_leaves_after_the_answers_held_before_it(
 ) -> None:
     pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
     content = os.urandom(size)
-    pair.writer.hold()
+    pair.writer.is_holding = True
     pair.writer.write([b"first"])
     assert pair.writer.write([b"head", Slice(tmp_path / "log", content)])
     assert pair.writer.release()
@@ -159,7 +159,7 @@ async def test_small_slices_that_are_held_leave_before_they_are_many(
     tmp_path: Path, calls: list[bytes], writer: ResponseWriter
 ) -> None:
     content = os.urandom(20_000)
-    writer.hold()
+    writer.is_holding = True
     for _ in range(5):
         assert writer.write([b"head", Slice(tmp_path / "log", content)])
     held = sum(map(len, calls))
@@ -216,7 +216,7 @@ async def test_what_is_written_while_the_peer_is_behind_waits_its_turn(
 
 @over_both
 async def test_nothing_held_leaves_after_close(pair: Pair) -> None:
-    pair.writer.hold()
+    pair.writer.is_holding = True
     pair.writer.write([b"lost"])
     pair.writer.close()
 
