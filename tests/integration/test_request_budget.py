@@ -47,32 +47,32 @@ class Budget(NamedTuple):
 # One connection, one request in flight: each request has a turn of the loop to itself. The loop's
 # own waiting and reading, two more calls of the system, are not counted.
 BUDGETS: list[tuple[str, Any, Budget]] = [
-    ("produce 100 B", Produce(batch_bytes=100, record_bytes=100), Budget(47, 60, 2)),
-    ("produce 16 KB", Produce(batch_bytes=16_384, record_bytes=1_000), Budget(59, 82, 2)),
+    ("produce 100 B", Produce(batch_bytes=100, record_bytes=100), Budget(43, 56, 2)),
+    ("produce 16 KB", Produce(batch_bytes=16_384, record_bytes=1_000), Budget(55, 78, 2)),
     (
         "produce acks=all",
         Produce(batch_bytes=1_000, record_bytes=1_000, acks=-1),
-        Budget(47, 60, 2),
+        Budget(43, 56, 2),
     ),
     (
         "produce to a thousand partitions in turn",
         Produce(batch_bytes=1_000, record_bytes=1_000, partitions=1_000),
-        Budget(47, 60, 2),
+        Budget(43, 56, 2),
     ),
-    ("fetch 100 B", Fetch(batch_bytes=100, record_bytes=100, batches=1_000), Budget(60, 103, 3)),
-    ("fetch 16 KB", Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100), Budget(65, 99, 4)),
+    ("fetch 100 B", Fetch(batch_bytes=100, record_bytes=100, batches=1_000), Budget(56, 97, 3)),
+    ("fetch 16 KB", Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100), Budget(61, 94, 4)),
     (
         "fetch 1 MB",
         Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100, answered=64),
-        Budget(72, 122, 5),
+        Budget(68, 117, 5),
     ),
-    ("heartbeat", Heartbeat(), Budget(23, 31, 1)),
-    ("commit", OffsetCommit(), Budget(59, 75, 2)),
-    ("metadata of a topic", Metadata(topics=1), Budget(26, 34, 1)),
+    ("heartbeat", Heartbeat(), Budget(21, 28, 1)),
+    ("commit", OffsetCommit(), Budget(57, 72, 2)),
+    ("metadata of a topic", Metadata(topics=1), Budget(25, 31, 1)),
 ]
 
 
-DELIVERED = Budget(106, 157, 5)  # a record, produced while a consumer waits for it
+DELIVERED = Budget(95, 134, 4)  # a record, produced while a consumer waits for it
 
 
 class CountedBroker(NamedTuple):
