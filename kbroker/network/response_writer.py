@@ -100,7 +100,9 @@ class ResponseWriter:
                 if not isinstance(piece, _IN_MEMORY):
                     joined[at] = _read(piece)
             return self._send_small(b"".join(joined))
+        is_holding = self.is_holding
         was_blocked = not self.release()
+        self.is_holding = is_holding  # or later ones would overtake those held after this one
         self._queue(prefix, pieces)
         if was_blocked:
             return False

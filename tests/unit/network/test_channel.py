@@ -13,7 +13,8 @@ from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.wire import SocketWire
-from kbroker.protocol.request import Response
+from kbroker.protocol.request import Response, ShortWay
+from tests.fakes.requests.memory_wire import MemoryWire
 from tests.fakes.requests.recording_replier import RecordingReplier, local_connection, request_of
 from tests.fakes.running.waiting import until
 
@@ -137,6 +138,31 @@ async def test_an_answer_that_is_not_read_is_counted_until_it_has_left() -> None
         channel.close()
 
 
+async def test_answers_of_the_short_way_leave_in_order_around_a_large_one() -> None:
+    answers: list[Response | bytes] = [
+        b"\0\0\0\1a",
+        Response([b"LL", b"L" * 99_998]),
+        b"\0\0\0\1b",
+        Response([b"c"]),
+        Response([b"d", b"e"]),
+        b"\0\0\0\1f",
+    ]
+    queue = RequestChannel(9)
+    queue.attach(lambda replier, request: None, lambda replier, result: replier.complete(result))
+    wire = MemoryWire(local_connection())
+    wire.connection.short_way = cast(
+        ShortWay, SimpleNamespace(is_viewed=False, answer=lambda *_: answers.pop(0))
+    )
+    channel = Channel(owner_of(queue), wire)
+    await wire.open(channel)
+
+    wire.receive(memoryview(6 * frame_of(b"")))
+
+    assert bytes(wire.sent).replace(b"L" * 100_000, b"L") == (
+        b"\0\0\0\1a\0\1\x86\xa0L\0\0\0\1b\0\0\0\1c\0\0\0\2de\0\0\0\1f"
+    )
+
+
 def frame_of(body: bytes) -> bytes:
     header = b"\0\x12\0\0\0\0\0\x08\xff\xff"
     return (len(header) + len(body)).to_bytes(4, "big") + header + body
@@ -150,6 +176,20 @@ async def opened(
     max_frame_bytes: int = MIB,
     room: MemoryRoom | None = None,
 ) -> Channel:
+    ours.setblocking(False)
+    wire = SocketWire(ours, local_connection())
+    channel = Channel(owner_of(queue, lines, buffers, max_frame_bytes, room), wire)
+    await wire.open(channel)
+    return channel
+
+
+def owner_of(
+    queue: RequestChannel,
+    lines: AnswerLines | None = None,
+    buffers: ReceiveBuffers | None = None,
+    max_frame_bytes: int = MIB,
+    room: MemoryRoom | None = None,
+) -> ChannelOwner:
     owner = SimpleNamespace(
         buffers=buffers or ReceiveBuffers(MIB),
         lines=lines or AnswerLines(),
@@ -159,8 +199,4 @@ async def opened(
         channel_opened=lambda _: None,
         channel_closed=lambda _: None,
     )
-    ours.setblocking(False)
-    wire = SocketWire(ours, local_connection())
-    channel = Channel(cast(ChannelOwner, owner), wire)
-    await wire.open(channel)
-    return channel
+    return cast(ChannelOwner, owner)
