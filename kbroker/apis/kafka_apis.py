@@ -160,7 +160,10 @@ class KafkaApis:
         if end != len(frame):
             self.trailing_bytes.value += 1
         elif served.repeats:
-            self._missed(served, request, message)
+            try:
+                self._missed(served, request, message)
+            except Exception as error:  # as in `_answer`
+                return self._refuse(served, request, message, error)
         return self._answer(served, request, ctx, message)
 
     def _missed(self, served: Served, request: Request, message: Message) -> None:

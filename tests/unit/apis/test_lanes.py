@@ -164,6 +164,17 @@ async def test_no_buffer_is_looked_at_after_an_answer(cluster, client):
         buffer.clear()  # raises BufferError while anybody has a view of it
 
 
+async def test_a_bug_in_learning_a_request_is_answered_and_logged(
+    cluster, client, caplog, monkeypatch
+):
+    cluster.lead("t")
+    await client.ask(produce(0), 9)
+    monkeypatch.setattr(lanes_module.Template, "of", lambda *_: 1 // 0)
+
+    assert outcomes(await client.ask(produce(0), 9)) == [(0, ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
+    assert "UNKNOWN_SERVER_ERROR" in caplog.text
+
+
 async def test_a_bug_in_a_shortcut_is_answered_and_logged(cluster, client, caplog, monkeypatch):
     cluster.lead("t")
     for _ in range(2):
