@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from kbroker.apis import fetch
+from kbroker.apis import fetch_versions
 from kbroker.controller.event_handlers import cluster_changes
 from kbroker.controller.state_machines import partition_state_machine
 from kbroker.coordinator.runtime.batch_append import BatchAppend
@@ -224,7 +224,7 @@ def min_isr_ignored() -> AbstractContextManager[Any]:
 
 def read_beyond_the_high_watermark() -> AbstractContextManager[Any]:
     """Consumers read to the end of the log."""
-    return patch.dict(fetch._ISOLATION, {0: FetchIsolation.LOG_END})
+    return patch.dict(fetch_versions._ISOLATION, {0: FetchIsolation.LOG_END})
 
 
 def timeouts_answered_as_success() -> AbstractContextManager[Any]:
