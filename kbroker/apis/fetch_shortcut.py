@@ -39,6 +39,7 @@ class FetchShortcut:
     """Answers the requests of one shape."""
 
     __slots__ = (
+        "_are_named",
         "_asked_for",
         "_fetch",
         "_form",
@@ -48,7 +49,6 @@ class FetchShortcut:
         "_has_start_offsets",
         "_ids",
         "_params",
-        "_topic_name",
         "_topics",
     )
 
@@ -61,7 +61,7 @@ class FetchShortcut:
         form: Form,
     ) -> None:
         self._fetch = services.replicas.fetches.fetch
-        self._topic_name = services.metadata.topic_name
+        self._are_named = services.metadata.are_named
         self._params = params
         self._asked_for = asked_for
         self._topics = [asked.topic_partition.topic for asked in asked_for]
@@ -113,9 +113,8 @@ class FetchShortcut:
 
     def answer(self, values: list[Any]) -> Answered | Coming[Answered] | None:
         """The answer to a request with these values, as `Shortcut` says."""
-        for topic_id, name in self._ids:
-            if self._topic_name(topic_id) != name:
-                return None
+        if self._ids and not self._are_named(self._ids):
+            return None
         if not self._ask(values):
             return None
         answers = self._fetch(self._params, self._asked_for)

@@ -17,7 +17,7 @@ from kbroker.model import new_tuple
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.part_encoder import encode_runs
-from kbroker.protocol.request import Request
+from kbroker.protocol.request import ConnectionInfo, Request
 from kbroker.replication.kept_answers import LARGEST_BYTES, Asked
 
 _LONGEST_REQUEST_BYTES = 64 * 1024  # thousands of topics; compared in 0.1 ms
@@ -49,14 +49,7 @@ def keep(
     if ctx.services.authorizer is not ALLOW_ALL or ctx.is_of_part:
         return
     # A request that is written in another way, or has more beyond its end, will not be found.
-    connection = ctx.connection
-    asked = Asked(
-        ctx.api_version,
-        connection.listener_name,
-        connection.local_host,
-        connection.local_port,
-        encode(request, ctx.api_version),
-    )
+    asked = _asked(ctx.api_version, ctx.connection, encode(request, ctx.api_version))
     answers = ctx.services.metadata.answers
     answers.keep(asked, answer, since or answers.since)
 
@@ -78,15 +71,13 @@ async def written_and_kept(
 
 
 def _as_sent(request: Request) -> Asked:
-    connection = request.connection
+    body = bytes(request.frame[request.body_offset :])
+    return _asked(request.header.api_version, request.connection, body)
+
+
+def _asked(version: int, connection: ConnectionInfo, body: bytes) -> Asked:
     asked: Asked = new_tuple(
         Asked,
-        (
-            request.header.api_version,
-            connection.listener_name,
-            connection.local_host,
-            connection.local_port,
-            bytes(request.frame[request.body_offset :]),
-        ),
+        (version, connection.listener_name, connection.local_host, connection.local_port, body),
     )
     return asked

@@ -37,6 +37,7 @@ class OffsetCommitShortcut:
     """Answers the requests of one shape."""
 
     __slots__ = (
+        "_are_named",
         "_commit",
         "_committer",
         "_contains",
@@ -47,7 +48,6 @@ class OffsetCommitShortcut:
         "_ids",
         "_now_ms",
         "_retention_ms",
-        "_topic_name",
     )
 
     def __init__(
@@ -61,7 +61,7 @@ class OffsetCommitShortcut:
         """`names` are those of topics that are given by their ids."""
         self._now_ms = services.clock.now_ms
         self._contains = services.metadata.contains
-        self._topic_name = services.metadata.topic_name
+        self._are_named = services.metadata.are_named
         self._commit = services.groups.offsets.commit
         self._committer = Committer(
             request.group_id,
@@ -103,9 +103,8 @@ class OffsetCommitShortcut:
 
     def answer(self, values: Sequence[Any]) -> bytes | HandlerToCall | None:
         """The answer to a request with these values, as `Shortcut` says."""
-        for topic_id, name in self._ids:
-            if self._topic_name(topic_id) != name:
-                return None
+        if self._ids and not self._are_named(self._ids):
+            return None
         now_ms = self._now_ms()
         retention_ms = self._retention_ms
         expires_ms = None if retention_ms is None else expiry_ms(retention_ms, now_ms)

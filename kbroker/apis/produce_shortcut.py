@@ -14,6 +14,7 @@ from uuid import UUID
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.produce_answers import FIRST_VERSION_WITH_BATCHES, Answer, answered
+from kbroker.apis.produce_validation import FIRST_VERSION_WITH_ZSTD
 from kbroker.apis.produce_work import FIRST_VERSION_WITH_TOPIC_IDS, ProduceWork
 from kbroker.apis.served_api import Answered, Served
 from kbroker.errors import NO_ERROR
@@ -28,7 +29,6 @@ from kbroker.replication.partitions.produce_result import AppendOutcome, Partiti
 
 _ATTRIBUTES_AT = ATTRIBUTES_POSITION + 1  # the byte with the codec and whether it is transactional
 _FIRST_VERSION_WITH_START_OFFSETS = 5
-_FIRST_VERSION_WITH_ZSTD = 7
 
 _CLIENT = AppendOrigin.CLIENT  # a look into the class of an enum costs 70 ns
 
@@ -39,13 +39,13 @@ class ProduceShortcut:
     __slots__ = (
         "_acks",
         "_append",
+        "_are_named",
         "_form",
         "_has_start_offsets",
         "_ids",
         "_left_to_handler",
         "_names",
         "_timeout_ms",
-        "_topic_name",
     )
 
     def __init__(
@@ -57,7 +57,7 @@ class ProduceShortcut:
         form: Form,
     ) -> None:
         self._append = services.replicas.appends.append_records
-        self._topic_name = services.metadata.topic_name
+        self._are_named = services.metadata.are_named
         self._acks, self._timeout_ms = request.acks, request.timeout_ms
         self._names = names  # of the topic of each partition
         self._ids: list[tuple[UUID, str]] = []
@@ -67,7 +67,7 @@ class ProduceShortcut:
         self._form = form
         self._has_start_offsets = version >= _FIRST_VERSION_WITH_START_OFFSETS
         self._left_to_handler = TRANSACTIONAL_BIT
-        if version < _FIRST_VERSION_WITH_ZSTD:
+        if version < FIRST_VERSION_WITH_ZSTD:
             self._left_to_handler |= COMPRESSION_MASK
 
     @classmethod
@@ -95,9 +95,8 @@ class ProduceShortcut:
 
     def answer(self, values: list[Any]) -> Answered | Coming[Answered] | None:
         """The answer to a request with these values, as `Shortcut` says."""
-        for topic_id, name in self._ids:
-            if self._topic_name(topic_id) != name:
-                return None
+        if self._ids and not self._are_named(self._ids):
+            return None
         entries: list[tuple[TopicPartition, memoryview]] = []
         at = 1
         for name in self._names:

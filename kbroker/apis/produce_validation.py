@@ -14,7 +14,7 @@ from kbroker.record.compression import COMPRESSION_MASK, ZSTD
 from kbroker.record.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 
 _FIRST_VERSION_WITH_BATCHES = 3  # from here on the codec is looked at
-_FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ZSTD = 7
 
 _FRAME_SIZE = 12  # base offset and length
 _LEAST_LENGTH = 14  # of what may be a batch of any format
@@ -38,7 +38,7 @@ def refusal(
         return None
     if (
         attributes & COMPRESSION_MASK == ZSTD
-        and _FIRST_VERSION_WITH_BATCHES <= version < _FIRST_VERSION_WITH_ZSTD
+        and _FIRST_VERSION_WITH_BATCHES <= version < FIRST_VERSION_WITH_ZSTD
     ):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if attributes & TRANSACTIONAL_BIT and transactional_id is None:

@@ -234,6 +234,10 @@ class MetadataCache:
     def topic_name(self, topic_id: UUID) -> str | None:
         return self._names.get(topic_id)
 
+    def are_named(self, topics: Iterable[tuple[UUID, str]]) -> bool:
+        """Whether the topics with these ids have these names."""
+        return all(self.topic_name(topic_id) == name for topic_id, name in topics)
+
     def alive_brokers(self) -> list[Broker]:
         """The live brokers in the order of their ids."""
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]

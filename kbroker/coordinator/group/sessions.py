@@ -58,15 +58,12 @@ def heartbeat(
     group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
 ) -> ErrorCode:
     """Prolong a session (`now_ms` is monotonic); the code says when the member has to rejoin."""
-    member = group.members.get(member_id)
-    if member is None or instance_id is not None:
-        error = member_error(group, member_id, instance_id)
-        if error is not NO_ERROR:
-            return error
-        member = group.members[member_id]
+    error = member_error(group, member_id, instance_id)
+    if error is not NO_ERROR:
+        return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    _prolong(member, now_ms)
+    _prolong(group.members[member_id], now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return NO_ERROR
@@ -97,17 +94,14 @@ def commit_error(
         return NO_ERROR
     if generation_id < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    member = group.members.get(member_id)
-    if member is None or instance_id is not None:
-        error = member_error(group, member_id, instance_id)
-        if error is not NO_ERROR:
-            return error
-        member = group.members[member_id]
+    error = member_error(group, member_id, instance_id)
+    if error is not NO_ERROR:
+        return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
-    _prolong(member, now_ms)
+    _prolong(group.members[member_id], now_ms)
     return NO_ERROR
 
 
