@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from compat_tests.transactions.sides import level
 from compat_tests.wire.wire_client import served
 
 TRANSACTIONS = "Transactions"  # sequences of several keys
+_HEEDED_EVERY_S = 0.2
 _VERSION = re.compile(r"(?P<asked>.*) v(?P<version>\d+)$", re.DOTALL)
 
 
@@ -148,10 +149,14 @@ def _asked(key: int, target: Target) -> dict[str, Answer]:
 
 def _side_by_side(work: Callable[..., Any], subject: Any, a: Target, b: Target) -> tuple[Any, Any]:
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(work, subject, target) for target in (a, b)]
         try:
+            both = [pool.submit(work, subject, target) for target in (a, b)]
+            # A signal that comes as a wait begins is not seen before the wait ends.
+            while wait(both, _HEEDED_EVERY_S, FIRST_EXCEPTION).not_done:
+                if failed := [each for each in both if each.done() and each.exception()]:
+                    failed[0].result()
             return both[0].result(), both[1].result()
-        except BaseException:
+        except BaseException:  # also one that comes while the threads start
             for target in (a, b):
                 target.stopped.set()
             raise

@@ -34,6 +34,9 @@ from tests.fakes.running.counted_broker import PYTHON, SYSTEM, C
 
 REQUESTS = 300
 MARGIN = 1.0  # for the answer beside them, and what the loop does for itself
+# A large answer takes a call more each time the client's side of the socket was full; two
+# connections share a turn or have one each.
+MARGIN_OF_CHANCE = 8.0
 
 
 class Budget(NamedTuple):
@@ -42,6 +45,7 @@ class Budget(NamedTuple):
     python: float
     c: float
     system: float
+    margin: float = MARGIN
 
 
 # One connection, one request in flight: each request has a turn of the loop to itself. The loop's
@@ -64,7 +68,7 @@ BUDGETS: list[tuple[str, Any, Budget]] = [
     (
         "fetch 1 MB",
         Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100, answered=64),
-        Budget(68, 117, 5),
+        Budget(68, 117, 5, MARGIN_OF_CHANCE),
     ),
     ("heartbeat", Heartbeat(), Budget(21, 28, 1)),
     ("commit", OffsetCommit(), Budget(57, 72, 2)),
@@ -72,7 +76,7 @@ BUDGETS: list[tuple[str, Any, Budget]] = [
 ]
 
 
-DELIVERED = Budget(98, 144, 5)  # a record, produced while a consumer waits for it
+DELIVERED = Budget(98, 144, 5, MARGIN_OF_CHANCE)  # a record, produced while a consumer waits for it
 
 
 class CountedBroker(NamedTuple):
@@ -162,6 +166,6 @@ def test_a_record_reaches_a_waiting_consumer_within_its_budget(broker: CountedBr
 def assert_kept(counted: dict[str, int], budget: Budget) -> None:
     python, c, system = (counted.get(kind, 0) / REQUESTS for kind in (PYTHON, C, SYSTEM))
     sys.stdout.write(f"Budget({python:.1f}, {c:.1f}, {system:.1f})\n")
-    assert python <= budget.python + MARGIN
-    assert c <= budget.c + MARGIN
-    assert system <= budget.system + MARGIN / 2
+    assert python <= budget.python + budget.margin
+    assert c <= budget.c + budget.margin
+    assert system <= budget.system + budget.margin / 2
