@@ -87,10 +87,9 @@ class Services:
 class RequestContext:
     """The surroundings of one request."""
 
-    __slots__ = ("api_version", "connection", "header", "services")
+    __slots__ = ("api_version", "connection", "header", "services", "since")
 
     twice = _NOTHING_TWICE  # beyond what a handler can see itself
-    is_of_part = False  # of a request that is too large to be read as a whole
 
     def __init__(
         self, header: RequestHeader, connection: ConnectionInfo, services: Services
@@ -99,6 +98,8 @@ class RequestContext:
         self.api_version = header.api_version  # and of the answer
         self.connection = connection
         self.services = services
+        # The last change before an answer that is to be kept was begun (see `known_answers`).
+        self.since: object = None
 
     @property
     def client_id(self) -> str | None:
@@ -121,7 +122,8 @@ class RequestContext:
         return KafkaError(code, str(what))
 
     def note_refusal(self) -> None:
-        """Note that an answer refuses something: with those of other parts it is not kept."""
+        """Note that the answer refuses something: it is not kept."""
+        self.since = None
 
     def tell_refusals(self, request: Message, answer: Message) -> None:
         """Log what the answer refuses."""
@@ -170,7 +172,7 @@ class LargeContext(RequestContext):
     request names more than once.
     """
 
-    __slots__ = ("has_refused", "is_of_part", "share", "twice")
+    __slots__ = ("share", "twice")
 
     def __init__(
         self, request: Request, services: Services, share: Share, twice: NamedTwice = _NOTHING_TWICE
@@ -178,11 +180,6 @@ class LargeContext(RequestContext):
         super().__init__(request.header, request.connection, services)
         self.share = share
         self.twice = twice
-        self.is_of_part = twice is not _NOTHING_TWICE
-        self.has_refused = False
-
-    def note_refusal(self) -> None:
-        self.has_refused = True
 
     async def take(self, size_bytes: int) -> Share:
         """Take so much beside what is taken already."""

@@ -13,7 +13,6 @@ with UNKNOWN_SERVER_ERROR and logged, once per place and minute.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -22,9 +21,10 @@ from typing import Any
 
 from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
+from kbroker.apis.bug_lines import BugLines
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import LargeContext, Later, RequestContext, Result, Services
-from kbroker.apis.known_answers import keep_whole, known_answer
+from kbroker.apis.known_answers import keep, known_answer
 from kbroker.apis.lanes import LaneRoom, Lanes
 from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come
 from kbroker.apis.large_requests import (
@@ -55,12 +55,9 @@ from kbroker.turns import turn
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
 from kbroker.zk.tree import TreeUnavailableError
 
-_log = logging.getLogger(__name__)
-
 ENVELOPE_KEY = 58
 _PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
 _WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-_LOG_INTERVAL_MS = 60_000.0
 
 
 class KafkaApis:
@@ -70,8 +67,8 @@ class KafkaApis:
         "_apis",
         "_beside",
         "_brokers_room",
+        "_bugs",
         "_lane_room",
-        "_logged_ms",
         "_quotas",
         "_served",
         "_services",
@@ -94,7 +91,7 @@ class KafkaApis:
         self._beside = {sender: Beside() for sender in Sender}
         self._served: dict[tuple[int, int], Served] = {}
         self._lane_room = LaneRoom()
-        self._logged_ms: dict[tuple[str, str, int], float] = {}
+        self._bugs = BugLines(services.clock)
         self.requests = Counter()
         self.errors = Counter()  # bugs that were answered with UNKNOWN_SERVER_ERROR
         self.trailing_bytes = (
@@ -159,6 +156,8 @@ class KafkaApis:
             return self._refuse_many(served, request, error)
         if end != len(frame):
             self.trailing_bytes.value += 1
+        elif served.known is not None:
+            ctx.since = served.known.last_change(self._services)
         elif served.repeats:
             try:
                 self._missed(served, request, message)
@@ -191,6 +190,8 @@ class KafkaApis:
             if isinstance(answer, served.response_class):
                 header = request.header
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
+                if ctx.since is not None:
+                    keep(served, ctx, request, pieces)
                 if self._quotas is None:
                     return new_tuple(Response, (pieces, 0, None))
                 return self._throttled(served, request, answer, pieces, message)
@@ -198,7 +199,7 @@ class KafkaApis:
             raise
         except Exception as error:  # the one place where bugs are caught
             return self._refuse(served, request, message, error)
-        return self._later(served, request, message, answer)
+        return self._later(served, request, ctx, message, answer)
 
     async def _handle_large(self, served: Served, request: Request) -> Result | Accepted[Result]:
         listener_name = request.connection.listener_name
@@ -232,11 +233,12 @@ class KafkaApis:
         if request.header.api_key in _WAIT_FOR_OTHERS:
             share.give_back()  # or those whom it waits for may wait for that memory
         try:
-            response = served.handler(LargeContext(request, self._services, share), message)
+            ctx = LargeContext(request, self._services, share)
+            response = served.handler(ctx, message)
             if not isinstance(response, served.response_class):
                 response = await response
             if isinstance(response, Accepted):
-                answering = self._finish(served, request.without_frame(), message, response)
+                answering = self._finish(served, request.without_frame(), ctx, message, response)
                 task = asyncio.get_running_loop().create_task(answering, name="accepted")
                 return Accepted(task, task.result)
             if isinstance(response, NoResponse):
@@ -274,11 +276,12 @@ class KafkaApis:
         asked = RequestInParts(
             served.request_class, served.version, parts, request.frame, request.body_offset
         )
-        since = served.known.last_change(self._services) if served.known is not None else None
         await share.take(asked.bytes_looked_through)
         await asked.look_through()
         self._count_trailing(request, asked.end)
         ctx = LargeContext(request, self._services, share, asked.twice)
+        if served.known is not None and asked.end == len(request.frame):
+            ctx.since = served.known.last_change(self._services)
         handler = partial(served.handler, ctx)
         answer: AnswerInParts | None
         code, text = ErrorCode.NONE, None
@@ -297,10 +300,9 @@ class KafkaApis:
                 parts,
                 share.take,
             )
-            ctx.has_refused = True
+            ctx.note_refusal()
         pieces = answer.pieces(_head(served, request))
-        if asked.end == len(request.frame):
-            keep_whole(served, ctx, request, pieces, since)
+        keep(served, ctx, request, pieces)
         return self._throttled(served, request, answer.whole, pieces, asked.rest)
 
     def _count_trailing(self, request: Request, end: int) -> None:
@@ -308,7 +310,7 @@ class KafkaApis:
             self.trailing_bytes.value += 1
 
     def _later(
-        self, served: Served, request: Request, message: Message, answer: Any
+        self, served: Served, request: Request, ctx: RequestContext, message: Message, answer: Any
     ) -> Result | Later:
         """The rest of `handle` for a request that waits, or gets no answer."""
         if isinstance(answer, NoResponse):
@@ -317,18 +319,26 @@ class KafkaApis:
             return answer.ended_by(
                 partial(self._ended, served, request.without_frame(), message, answer.finish)
             )
-        return self._finish(served, request, message, answer)
+        return self._finish(served, request, ctx, message, answer)
 
     async def _finish(
-        self, served: Served, request: Request, message: Message, answer: Awaitable[Any]
+        self,
+        served: Served,
+        request: Request,
+        ctx: RequestContext,
+        message: Message,
+        answer: Awaitable[Any],
     ) -> Result:
         try:
             response = await answer
             if isinstance(response, NoResponse):
                 return self._unanswered(served, request, response)
             if response.is_large or response.memory is not None:
-                return await self._respond_large(served, request, response, message)
-            return self._respond(served, request, response, message)
+                result = await self._respond_large(served, request, response, message)
+            else:
+                result = self._respond(served, request, response, message)
+            keep(served, ctx, request, result.pieces)
+            return result
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
@@ -364,7 +374,7 @@ class KafkaApis:
 
     def _respond(
         self, served: Served, request: Request, response: Message, message: Message | None = None
-    ) -> Result:
+    ) -> Response:
         head = _head(served, request)
         pieces = served.encode(response, head)
         return self._throttled(served, request, response, pieces, message)
@@ -471,24 +481,8 @@ class KafkaApis:
                 refusals.tell_whole(request.header, request.connection, message, refusal)
             return refusal
         self.errors.value += 1
-        self._log_bug(served, error)
+        self._bugs.tell(served, error)
         return ErrorCode.UNKNOWN_SERVER_ERROR, None
-
-    def _log_bug(self, served: Served, error: Exception) -> None:
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = (served.name, type(error).__name__, trace.tb_lineno if trace is not None else 0)
-        now_ms = self._services.clock.monotonic_ms()
-        last_ms = self._logged_ms.get(place)
-        if last_ms is None or now_ms - last_ms >= _LOG_INTERVAL_MS:
-            self._logged_ms[place] = now_ms
-            _log.error(
-                "%s v%d was answered with UNKNOWN_SERVER_ERROR",
-                served.name,
-                served.version,
-                exc_info=error,
-            )
 
 
 def _head(served: Served, request: Request) -> bytes:

@@ -1,16 +1,21 @@
 """Requests that are answered without being read, as equal ones were (`known` of a registration).
 
-Law: the answer has the memory that it takes before it goes out, as any other has.
+What goes out is what is kept, in whichever way it was made: at once, as a large answer, in parts.
+
+Law: the answer has the memory that it takes before it goes out, as any other has. One that refuses
+something is not kept, nor one to a request with bytes beyond its end: both are counted or logged
+each time.
 """
 
 from __future__ import annotations
 
-from kbroker.apis.context import LargeContext, Services
+from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.served_api import Served
 from kbroker.memory_room import MemoryRoom
 from kbroker.model import new_tuple
 from kbroker.protocol.request import Piece, Request, Response
+from kbroker.replication.kept_answers import LARGEST_BYTES
 
 
 def known_answer(
@@ -29,11 +34,10 @@ def known_answer(
     return Response([head, message], 0, share) if share.take_now(len(message)) else None
 
 
-def keep_whole(
-    served: Served, ctx: LargeContext, request: Request, pieces: list[Piece], since: object
-) -> None:
-    """Keep the answer to a request that was answered in parts, if no part refused anything."""
-    if served.known is None or ctx.has_refused:
+def keep(served: Served, ctx: RequestContext, request: Request, pieces: list[Piece]) -> None:
+    """Keep an answer as it goes out, if it was noted that it is to be kept (`ctx.since`)."""
+    if ctx.since is None or sum(map(len, pieces)) > LARGEST_BYTES:
         return
+    assert served.known is not None
     answer = b"".join(map(bytes, pieces))  # type: ignore[arg-type]  # nothing comes from files
-    served.known.keep(ctx.services, request, answer[served.header.size :], since)
+    served.known.keep(ctx.services, request, answer[served.header.size :], ctx.since)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.kept_metadata import KeptMetadata, keep, written_and_kept
+from kbroker.apis.kept_metadata import KeptMetadata
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.now_or_later import NowOrLater
@@ -25,9 +25,8 @@ from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
-from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED, MetadataCache
+from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
 from kbroker.slices import slices
 from kbroker.topic_name import is_valid_topic_name
 from kbroker.turns import ENTRIES
@@ -58,8 +57,8 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         size_bytes = _bytes_of(ctx, names)
         if is_large(size_bytes):
             parts = (_describe_all(ctx, request, some) for some in slices(names, ENTRIES))
-            return written_and_kept(ctx, request, _response(ctx, request, []), parts, size_bytes)
-        return _kept(ctx, request, _response(ctx, request, _describe_all(ctx, request, names)))
+            return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
+        return _response(ctx, request, _describe_all(ctx, request, names))
     _check_names(ctx.api_version, topics)
     topics = _distinct(topics)
     hidden = _hidden(ctx, topics)
@@ -74,32 +73,8 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
     size_bytes = _bytes_of(ctx, names)
     if is_large(size_bytes):
         parts = (_describe_and_tell(ctx, request, some, hidden) for some in slices(topics, ENTRIES))
-        if _are_there(ctx.services.metadata, topics):
-            return written_and_kept(ctx, request, _response(ctx, request, []), parts, size_bytes)
-        ctx.note_refusal()
         return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
-    return _kept(
-        ctx, request, _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
-    )
-
-
-def _kept(
-    ctx: RequestContext, request: MetadataRequest, response: MetadataResponse
-) -> MetadataResponse:
-    """The answer itself, which is kept if it refuses nothing: the log has each refusal."""
-    if any(topic.error_code for topic in response.topics):
-        ctx.note_refusal()
-    else:
-        keep(ctx, request, encode(response, ctx.api_version))
-    return response
-
-
-def _are_there(metadata: MetadataCache, topics: list[MetadataRequest.MetadataRequestTopic]) -> bool:
-    names = (
-        topic.name if topic.topic_id == ZERO_UUID else metadata.topic_name(topic.topic_id)
-        for topic in topics
-    )
-    return all(name is not None and metadata.contains_topic(name) for name in names)
+    return _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
 
 
 def _bytes_of(ctx: RequestContext, names: list[str]) -> int:
@@ -115,7 +90,6 @@ async def _create_and_answer(
     missing: frozenset[str],
     hidden: frozenset[str],
 ) -> MetadataResponse:
-    ctx.note_refusal()
     created = await ctx.services.topics.auto_create(sorted(missing))
     return _response(ctx, request, _describe_asked(ctx, request, topics, hidden, created))
 
@@ -150,7 +124,10 @@ def _describe_asked(
     created: Mapping[str, ErrorCode] = _NOTHING_CREATED,
 ) -> list[Topic]:
     asked = request.include_topic_authorized_operations
-    return [_describe_one(ctx, topic, asked, hidden, created) for topic in topics]
+    described = [_describe_one(ctx, topic, asked, hidden, created) for topic in topics]
+    if any(topic.error_code for topic in described):
+        ctx.note_refusal()
+    return described
 
 
 def _response(

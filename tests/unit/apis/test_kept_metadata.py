@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis import kept_metadata
+from kbroker.apis import metadata
 from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import LARGE_BYTES
@@ -179,6 +179,7 @@ def test_what_other_clients_reach_otherwise_is_another_answer(cluster: Replicati
     assert answers == [ask.made_again(each) for each in others]
 
 
+@pytest.mark.usefixtures("small_or_large")
 def test_a_refusal_is_not_kept_so_that_the_log_hears_of_each(ask: Asker) -> None:
     missing = request("t", "missing")
 
@@ -232,7 +233,7 @@ def test_who_has_to_be_asked_is_asked_each_time(
 def test_a_change_amid_a_large_answer_is_seen_by_the_next_request(
     ask: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = kept_metadata.written
+    written = metadata.written
 
     async def with_a_change(*args: Any) -> Any:
         response = await written(*args)
@@ -240,7 +241,7 @@ def test_a_change_amid_a_large_answer_is_seen_by_the_next_request(
         return response
 
     with monkeypatch.context() as patched:
-        patched.setattr(kept_metadata, "written", with_a_change)
+        patched.setattr(metadata, "written", with_a_change)
         ask(request("t"))
 
     the_leader(ask.cluster)
