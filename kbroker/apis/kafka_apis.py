@@ -68,11 +68,10 @@ class KafkaApis:
         "_beside",
         "_brokers_room",
         "_bugs",
-        "_lane_room",
-        "_quotas",
         "_served",
         "_services",
         "errors",
+        "lane_room",
         "requests",
         "room",
         "small_room",
@@ -82,21 +81,31 @@ class KafkaApis:
     def __init__(self, apis: Mapping[int, Api], services: Services) -> None:
         """`apis` is what `registry.registered()` returned."""
         self._apis = apis
-        self._services = replace(services, answer=self.handle)
-        self._quotas = services.quotas
         self.room = services.room
         self.small_room = MemoryRoom(SMALL_REQUESTS_BYTES, self.room)
         # What a controller orders must not wait for clients that fill the other one.
         self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
         self._beside = {sender: Beside() for sender in Sender}
         self._served: dict[tuple[int, int], Served] = {}
-        self._lane_room = LaneRoom()
+        self.lane_room = LaneRoom()
+        self.use(services)
         self._bugs = BugLines(services.clock)
         self.requests = Counter()
         self.errors = Counter()  # bugs that were answered with UNKNOWN_SERVER_ERROR
         self.trailing_bytes = (
             Counter()
         )  # requests with bytes after their body, as librdkafka sends some
+
+    def use(self, services: Services) -> None:
+        """Answer with these services, another authorizer or other quotas, from the next request on.
+
+        What is in work ends as it began. Whatever was worked out for other services is forgotten:
+        the stages around handlers, and what connections have learnt.
+        """
+        for served in self._served.values():
+            served.is_in_force = False
+        self._served.clear()
+        self._services = replace(services, answer=self.handle)
 
     def register(self, counters: CounterRegistry) -> None:
         """Name what is counted here."""
@@ -115,7 +124,7 @@ class KafkaApis:
                 return self._unsupported_api_versions(request)
             served = self._serve(header.api_key, header.api_version, header.client_id)
         if served.known is not None:
-            known = known_answer(served, self._services, request, self.room)
+            known = known_answer(served, request, self.room)
             if known is not None:
                 return known
         frame = request.frame
@@ -124,7 +133,7 @@ class KafkaApis:
         if served.parts is not None and (len(frame) > FEW_BYTES or self.room.is_full):
             return self._handle_when_there_is_room(served, request)
         return self._handle_small(
-            served, request, RequestContext(request.header, request.connection, self._services)
+            served, request, RequestContext(request.header, request.connection, served.services)
         )
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
@@ -132,7 +141,7 @@ class KafkaApis:
         await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
         await turn()  # hundreds may be let in at once
         try:
-            ctx = LargeContext(request, self._services, share)
+            ctx = LargeContext(request, served.services, share)
             result = self._handle_small(served, request, ctx)
             while not isinstance(result, Response | NoResponse):
                 result = await result
@@ -157,7 +166,7 @@ class KafkaApis:
         if end != len(frame):
             self.trailing_bytes.value += 1
         elif served.known is not None:
-            ctx.since = served.known.last_change(self._services)
+            ctx.since = served.known.last_change(served.services)
         elif served.repeats:
             try:
                 self._missed(served, request, message)
@@ -172,7 +181,7 @@ class KafkaApis:
             return
         lanes = connection.short_way
         if not isinstance(lanes, Lanes):
-            lanes = Lanes(connection, self._services, self._lane_room, self._answer, self.requests)
+            lanes = Lanes(connection, self.room, self.lane_room, self._answer, self.requests)
             connection.short_way = lanes
         lanes.missed(served, request, message)
 
@@ -192,7 +201,7 @@ class KafkaApis:
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if ctx.since is not None:
                     keep(served, ctx, request, pieces)
-                if self._quotas is None:
+                if served.quotas is None:
                     return new_tuple(Response, (pieces, 0, None))
                 return self._throttled(served, request, answer, pieces, message)
         except ProtocolError:
@@ -233,7 +242,7 @@ class KafkaApis:
         if request.header.api_key in _WAIT_FOR_OTHERS:
             share.give_back()  # or those whom it waits for may wait for that memory
         try:
-            ctx = LargeContext(request, self._services, share)
+            ctx = LargeContext(request, served.services, share)
             response = served.handler(ctx, message)
             if not isinstance(response, served.response_class):
                 response = await response
@@ -279,9 +288,9 @@ class KafkaApis:
         await share.take(asked.bytes_looked_through)
         await asked.look_through()
         self._count_trailing(request, asked.end)
-        ctx = LargeContext(request, self._services, share, asked.twice)
+        ctx = LargeContext(request, served.services, share, asked.twice)
         if served.known is not None and asked.end == len(request.frame):
-            ctx.since = served.known.last_change(self._services)
+            ctx.since = served.known.last_change(served.services)
         handler = partial(served.handler, ctx)
         answer: AnswerInParts | None
         code, text = ErrorCode.NONE, None
@@ -390,7 +399,7 @@ class KafkaApis:
         """Return the answer, which says for how long its connection is muted. Brokers never
         throttle each other; a client is throttled by the broker that it asked.
         """
-        if self._quotas is None or (
+        if served.quotas is None or (
             served.exempt is not None and message is not None and served.exempt(message)
         ):
             return Response(pieces)
@@ -408,7 +417,7 @@ class KafkaApis:
 
     def _throttle_ms(self, served: Served, request: Request, response_bytes: int) -> int:
         connection = request.connection
-        quotas = self._quotas
+        quotas = served.quotas
         if quotas is None or connection.is_forwarded or served.sender is not Sender.ANYBODY:
             return 0
         usage = Usage(
@@ -432,8 +441,7 @@ class KafkaApis:
             raise UnservedError(unserved_api(ApiKey(key).api_name), client_id)
         if version not in api.versions:
             raise UnservedError(unserved_version(api.name, version, str(api.versions)), client_id)
-        has_quotas = self._quotas is not None
-        served = Served(api, version, self._services.authorizer, has_quotas=has_quotas)
+        served = Served(api, version, self._services)
         self._served[key, version] = served
         return served
 
@@ -443,7 +451,7 @@ class KafkaApis:
         api = self._apis.get(API_VERSIONS_KEY)
         if api is None:
             raise ProtocolError("ApiVersions is not served")
-        served = Served(api, 0, self._services.authorizer)
+        served = Served(api, 0, self._services)
         return self._respond(served, request, unsupported_version_response(api))
 
     def _refuse(

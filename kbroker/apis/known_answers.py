@@ -9,7 +9,7 @@ each time.
 
 from __future__ import annotations
 
-from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.served_api import Served
 from kbroker.memory_room import MemoryRoom
@@ -18,12 +18,10 @@ from kbroker.protocol.request import Piece, Request, Response
 from kbroker.replication.kept_answers import LARGEST_BYTES
 
 
-def known_answer(
-    served: Served, services: Services, request: Request, room: MemoryRoom
-) -> Response | None:
+def known_answer(served: Served, request: Request, room: MemoryRoom) -> Response | None:
     """Answer what was asked before; None if it was not, or has to wait for memory."""
     assert served.known is not None
-    message = served.known.find(services, request)
+    message = served.known.find(served.services, request)
     if message is None:
         return None
     head = served.header.pack(request.header.correlation_id)

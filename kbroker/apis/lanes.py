@@ -8,8 +8,9 @@ which goes to the API's handler as if it had just been decoded.
 Law: only decoding is left out. Every stage that an API's registration asks for is inside the
 handler that is called, and quotas come after it, in one place for both ways: this way can forget
 none. A shortcut, which stands in place of a handler, is taken only if there are no such stages and
-no quotas (see `Served`). What does not fit, whatever it is, is decoded as if there were no
-templates. APIs say with `repeats` that their handlers keep nothing of a request beyond its answer.
+no quotas (see `Served`). Once others are to be asked, all that was learnt before is forgotten. What
+does not fit, whatever it is, is decoded as if there were no templates. APIs say with `repeats` that
+their handlers keep nothing of a request beyond its answer.
 
 Templates are bounded per connection and in all. One that never fitted again makes the connection
 learn more slowly, so that what never repeats costs next to nothing.
@@ -23,9 +24,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kbroker.apis.context import Later, RequestContext, Result, Services
+from kbroker.apis.context import Later, RequestContext, Result
 from kbroker.apis.served_api import Answered, HandlerToCall, Served, Shortcut
 from kbroker.counters import Counter
+from kbroker.memory_room import MemoryRoom
 from kbroker.model import new_tuple
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import (
@@ -125,7 +127,6 @@ class Lanes:
         "_memory",
         "_missed",
         "_requests",
-        "_services",
         "_wait",
         "is_viewed",
         "room",
@@ -134,15 +135,16 @@ class Lanes:
     def __init__(
         self,
         connection: ConnectionInfo,
-        services: Services,
+        memory: MemoryRoom,
         room: LaneRoom,
         answer: Answer,
         requests: Counter,
     ) -> None:
-        """`answer` calls a handler, and encodes what it says; `requests` counts all."""
+        """`memory` is that of large requests, `room` for templates; `answer` calls a handler, and
+        encodes what it says; `requests` counts all.
+        """
         self._connection = connection
-        self._services = services
-        self._memory = services.room
+        self._memory = memory
         self.room = room
         self._answer = answer
         self._requests = requests
@@ -150,7 +152,7 @@ class Lanes:
         self._missed = 0  # since one was learnt
         self._wait = _WAIT
         self.is_viewed = False
-        connection.when_closed += (self._close,)
+        connection.when_closed += (self._forget,)
 
     def __len__(self) -> int:
         """The number of templates."""
@@ -162,6 +164,9 @@ class Lanes:
             values = lane.template.read(buffer, start, end)
             if values is None:
                 continue
+            if not lane.served.is_in_force:
+                self._forget()
+                return None
             lane.is_used = True
             if lane is not self._lanes[0]:
                 self._lanes.remove(lane)
@@ -223,7 +228,7 @@ class Lanes:
             RequestHeader, (served.key, served.version, correlation_id, lane.client_id)
         )
         request = new_tuple(Request, (header, _NO_FRAME, 0, connection, size_bytes))
-        ctx = RequestContext(header, connection, self._services)
+        ctx = RequestContext(header, connection, served.services)
         result = self._answer(served, request, ctx, message, handler)
         is_answered = isinstance(result, Response)
         if is_answered:
@@ -236,7 +241,7 @@ class Lanes:
     def missed(self, served: Served, request: Request, message: Message) -> None:
         """Learn a request that was decoded as `message`, if it is time for one."""
         self._missed += 1
-        if self._missed < self._wait:
+        if self._missed < self._wait or not served.is_in_force:
             return
         self._missed = 0
         version = request.header.api_version
@@ -247,7 +252,7 @@ class Lanes:
         self.room.left -= template.weight
         lane = _Lane(template, served, request.header.client_id, message)
         if served.shortcut is not None:
-            lane.shortcut = served.shortcut(self._services, served, message)
+            lane.shortcut = served.shortcut(served.services, served, message)
         self._lanes.insert(0, lane)
         if len(self._lanes) > LANES_MAX:
             oldest = self._lanes.pop()
@@ -260,8 +265,8 @@ class Lanes:
     def _learn_slower(self) -> None:
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
 
-    def _close(self) -> None:
-        """The connection is gone, and its templates with it."""
+    def _forget(self) -> None:
+        """Let all templates go, as the connection has gone or other services are in force."""
         for lane in self._lanes:
             self.room.left += lane.template.weight
         self._lanes.clear()

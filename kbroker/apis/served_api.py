@@ -1,6 +1,7 @@
 """All that is known beforehand about one version of one API: worked out at its first request.
 
-Law: the stages that have nothing to decide are not there, see `kafka_apis`.
+Law: the stages that have nothing to decide are not there, see `kafka_apis`. A request goes from its
+beginning to its end with the services, authorizer and quotas among them, that are settled here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from struct import Struct
 from typing import Any, Protocol
 
 from kbroker.apis.authorization import guarded
-from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.broker_only_requests import heard_only_from
+from kbroker.apis.context import Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
     LARGE_BYTES,
@@ -71,6 +73,7 @@ class Served:
         "handler",
         "has_code",
         "header",
+        "is_in_force",
         "is_produce",
         "key",
         "known",
@@ -78,22 +81,22 @@ class Served:
         "most_elements",
         "name",
         "parts",
+        "quotas",
         "repeats",
         "request_class",
         "response_class",
         "sender",
+        "services",
         "shortcut",
         "version",
     )
 
-    def __init__(
-        self, api: Api, version: int, authorizer: Authorizer, *, has_quotas: bool = False
-    ) -> None:
+    def __init__(self, api: Api, version: int, services: Services) -> None:
         handler = handler_of(api)
         self.sender = sender_of(api.key, version)
         if self.sender is Sender.ANYBODY:
             handler = told(api.key, response_class(api.request_class), handler)
-        if authorizer is not ALLOW_ALL:
+        if services.authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
         self.handler: Handler = heard_only_from(self.sender, handler)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
@@ -105,7 +108,10 @@ class Served:
         self.name = api.name
         self.repeats = bool(api.repeats)
         self.exempt = api.exempt
-        asks_nobody = authorizer is ALLOW_ALL and not has_quotas
+        self.services = services
+        self.is_in_force = True  # no others have taken the place of these services
+        self.quotas = services.quotas
+        asks_nobody = services.authorizer is ALLOW_ALL and services.quotas is None
         self.known = api.known if asks_nobody else None
         self.shortcut: MakeShortcut | None = None
         # Whatever stage stands around the handler, or is asked inside it.

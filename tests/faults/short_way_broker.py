@@ -178,11 +178,7 @@ class HuntedBroker:
 
     def serve_anew(self, *, denies: bool = False, throttles: bool = False) -> None:
         """Answer as a broker that was started again, with or without authorizer and quotas."""
-        services: Services = replace(
-            self.process.parts.services,
-            authorizer=Denying() if denies else ALLOW_ALL,
-            quotas=Sparing() if throttles else None,
-        )
+        services = self._services(denies=denies, throttles=throttles)
         apis = registry.registered()
         decoding: dict[int, Api] = {}
         if not self.takes_short_way:
@@ -195,6 +191,18 @@ class HuntedBroker:
         pool.start()
         if not self.takes_short_way:
             self.request_channel.settle = None
+
+    def ask_others(self, *, denies: bool, throttles: bool) -> None:
+        """Change authorizer and quotas while connections are open."""
+        self.apis.use(self._services(denies=denies, throttles=throttles))
+
+    def _services(self, *, denies: bool, throttles: bool) -> Services:
+        services: Services = replace(
+            self.process.parts.services,
+            authorizer=Denying() if denies else ALLOW_ALL,
+            quotas=Sparing() if throttles else None,
+        )
+        return services
 
     async def connect(self) -> HuntedConnection:
         self._connections += 1

@@ -15,6 +15,7 @@ from unittest.mock import patch
 from kbroker.apis.fetch_shortcut import FetchShortcut
 from kbroker.apis.lanes import Lanes
 from kbroker.apis.produce_shortcut import ProduceShortcut
+from kbroker.apis.served_api import Served
 from kbroker.protocol import template
 from kbroker.protocol.message_layout import Stretch
 from kbroker.protocol.template import Template, _FormPart
@@ -109,6 +110,11 @@ def metadata_not_forgotten() -> AbstractContextManager[Any]:
     return patch.object(KeptAnswers, "forget", lambda _: None)
 
 
+def templates_not_forgotten() -> AbstractContextManager[Any]:
+    """Connections keep what they have learnt when authorizer and quotas change."""
+    return patch.object(Served, "is_in_force", property(lambda _: True, lambda *_: None))
+
+
 PLANTED: tuple[Mistake, ...] = (
     tail_not_compared,
     end_not_compared,
@@ -118,4 +124,5 @@ PLANTED: tuple[Mistake, ...] = (
     topic_id_not_looked_up,
     offsets_of_the_fetch_learnt,
     metadata_not_forgotten,
+    templates_not_forgotten,
 )

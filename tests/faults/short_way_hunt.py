@@ -156,6 +156,7 @@ class History:
             self._fill_wire: 8,
             self._close_one: 5,
             self._restart: 1,
+            self._ask_others: 3,
             self._lose_disk: 0.2,
         }
         kind = self._random.choices(list(kinds), list(kinds.values()))[0]
@@ -202,16 +203,19 @@ class History:
         self._broker.serve_anew(denies=random.random() < 0.4, throttles=random.random() < 0.4)
         self._admin_connection = await self._broker.connect()
 
+    async def _ask_others(self, _topic: str, _index: int) -> None:
+        random = self._random
+        self._broker.ask_others(denies=random.random() < 0.4, throttles=random.random() < 0.4)
+
     async def _close_all(self) -> None:
         """Close all connections, and note what is counted and left then."""
         for connection in (*self._connections, self._admin_connection):
             connection.channel.close()
         await asyncio.sleep(10)  # until nothing waits any more
         counted = self._broker.counters()
-        for connection in self._connections:
-            lanes = connection.wire.connection.short_way
-            if isinstance(lanes, Lanes) and lanes.room.left != ROOM_BYTES:
-                counted += f", {ROOM_BYTES - lanes.room.left} bytes of templates are left"
+        left = ROOM_BYTES - self._broker.apis.lane_room.left
+        if left:
+            counted += f", {left} bytes of templates are left"
         self.lived.answers.append(("counters", counted.encode()))
 
     async def _create(self, topic: str) -> None:

@@ -28,30 +28,20 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Message, response_class
+from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.requests.recording_replier import local_connection, request_of
 
 THROTTLE_MS = 1234
 HEARTBEAT = encode(HeartbeatRequest(group_id="g", member_id="m"), 1)
 
 
-class FakeQuotas:
-    """Throttles everybody, and remembers for what."""
-
-    def __init__(self) -> None:
-        self.used: list[Usage] = []
-
-    def throttle_ms(self, usage: Usage) -> int:
-        self.used.append(usage)
-        return THROTTLE_MS
+@pytest.fixture
+def quotas() -> RecordingQuotas:
+    return RecordingQuotas(THROTTLE_MS)
 
 
 @pytest.fixture
-def quotas() -> FakeQuotas:
-    return FakeQuotas()
-
-
-@pytest.fixture
-def services(call: Any, quotas: FakeQuotas) -> Services:
+def services(call: Any, quotas: RecordingQuotas) -> Services:
     found: Services = replace(call.services, quotas=quotas)
     return found
 
@@ -111,7 +101,7 @@ def test_a_version_without_the_field_is_throttled_all_the_same(services: Service
 
 
 def test_a_large_request_that_is_answered_in_parts_is_throttled_once(
-    services: Services, quotas: FakeQuotas
+    services: Services, quotas: RecordingQuotas
 ) -> None:
     def describe(ctx: RequestContext, request: Any) -> DescribeGroupsResponse:
         return DescribeGroupsResponse()
@@ -140,7 +130,7 @@ def test_a_producer_that_gets_no_answer_is_muted_all_the_same(services: Services
     assert apis.handle(request_of(0, 3, body)) == NoResponse(throttle_ms=THROTTLE_MS)
 
 
-def test_usage_says_who_used_what(services: Services, quotas: FakeQuotas) -> None:
+def test_usage_says_who_used_what(services: Services, quotas: RecordingQuotas) -> None:
     apis_with(services, HeartbeatRequest, now).handle(request_of(12, 1, HEARTBEAT))
 
     assert quotas.used == [
@@ -156,7 +146,7 @@ def test_usage_says_who_used_what(services: Services, quotas: FakeQuotas) -> Non
 
 
 def test_a_client_of_another_broker_is_left_to_that_one(
-    services: Services, quotas: FakeQuotas
+    services: Services, quotas: RecordingQuotas
 ) -> None:
     request = request_of(12, 1, HEARTBEAT)._replace(
         connection=replace(local_connection(), is_forwarded=True)
@@ -176,7 +166,7 @@ def test_what_the_controller_has_throttled_longer_stays(services: Services) -> N
 
 
 def test_what_brokers_say_to_each_other_is_not_throttled(
-    services: Services, quotas: FakeQuotas
+    services: Services, quotas: RecordingQuotas
 ) -> None:
     class EverybodyIsHeard:
         def are_heard_on(self, listener_name: str) -> bool:
@@ -196,7 +186,7 @@ def test_what_brokers_say_to_each_other_is_not_throttled(
 @pytest.mark.parametrize("is_follower", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_fetch_of_a_follower_is_not_throttled_and_that_of_a_consumer_is(
-    services: Services, quotas: FakeQuotas, version: int, is_follower: bool, fails: bool
+    services: Services, quotas: RecordingQuotas, version: int, is_follower: bool, fails: bool
 ) -> None:
     async def fetch(ctx: RequestContext, request: Any) -> FetchResponse:
         if fails:

@@ -31,6 +31,7 @@ from tests.fakes.clusters.replication_cluster import (
 )
 from tests.fakes.requests.api_context import ApiCaller, connection
 from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
+from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.requests.recording_replier import request_of
 
 KEY = 3
@@ -199,17 +200,10 @@ def test_bytes_behind_a_request_are_counted_each_time(ask: Asker) -> None:
     assert ask.apis.trailing_bytes.value == 2
 
 
-class NoQuotas:
-    """Throttles nobody, but wants to be asked."""
-
-    def throttle_ms(self, usage: object) -> int:
-        return 0
-
-
 @pytest.mark.parametrize(
     "services",
     [
-        {"quotas": NoQuotas()},
+        {"quotas": RecordingQuotas()},
         {"authorizer": DenyingAuthorizer()},
         {
             "authorizer": DenyingAuthorizer(

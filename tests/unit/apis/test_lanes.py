@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,7 @@ from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Accepted, Coming, NoResponse
 from kbroker.record.legacy_record import read_any_header
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
+from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.requests.repeating_client import RepeatingClient
 from tests.fakes.requests.request_frames import frame_of, response_of
 
@@ -366,9 +368,9 @@ def test_a_stage_around_the_handler_or_quotas_switch_a_shortcut_off(call):
     produce_api = registered()[0]
     services: Services = call.services
 
-    assert Served(produce_api, 9, services.authorizer).shortcut is not None
-    assert Served(produce_api, 9, Nobody()).shortcut is None
-    assert Served(produce_api, 9, services.authorizer, has_quotas=True).shortcut is None
+    assert Served(produce_api, 9, services).shortcut is not None
+    assert Served(produce_api, 9, replace(services, authorizer=Nobody())).shortcut is None
+    assert Served(produce_api, 9, replace(services, quotas=RecordingQuotas())).shortcut is None
 
 
 @pytest.mark.parametrize("version", [9, 13])

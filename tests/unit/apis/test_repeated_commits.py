@@ -21,6 +21,7 @@ from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker, metadata_of
 from tests.fakes.brokers.group_caller import GroupCaller
 from tests.fakes.clusters.replication import Replication
 from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
+from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.requests.repeating_client import RepeatingClient
 from tests.fakes.requests.request_frames import answer_to, frame_of
 
@@ -205,9 +206,9 @@ def test_a_stage_around_the_handler_or_quotas_switch_the_shortcut_off(key: int) 
     served = registered()[key]
     services = GroupCaller().services
 
-    assert Served(served, 4, services.authorizer).shortcut is not None
-    assert Served(served, 4, DenyingAuthorizer()).shortcut is None
-    assert Served(served, 4, services.authorizer, has_quotas=True).shortcut is None
+    assert Served(served, 4, services).shortcut is not None
+    assert Served(served, 4, replace(services, authorizer=DenyingAuthorizer())).shortcut is None
+    assert Served(served, 4, replace(services, quotas=RecordingQuotas())).shortcut is None
 
 
 @pytest.mark.parametrize(
@@ -222,6 +223,6 @@ def test_a_stage_around_the_handler_or_quotas_switch_the_shortcut_off(key: int) 
 )
 def test_these_have_no_shortcut(request_: OffsetCommitRequest, version: int) -> None:
     services = GroupCaller().services
-    served = Served(registered()[8], version, services.authorizer)
+    served = Served(registered()[8], version, services)
 
     assert OffsetCommitShortcut.of(services, served, request_) is None
