@@ -24,11 +24,12 @@ from kbroker.memory_room import Share
 from kbroker.model import new_tuple
 from kbroker.network.answer_line import AnswerLine, AnswerToCome
 from kbroker.network.channel_owner import ChannelOwner
-from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, Buffer
+from kbroker.network.receive_buffers import LARGEST_KEPT_BYTES, Buffer
+from kbroker.network.received import Received
 from kbroker.network.request_channel import Settle
 from kbroker.network.response_writer import ResponseWriter
 from kbroker.network.wire import Wire
-from kbroker.protocol.frame import SIZE, check_frame_size, frame_size
+from kbroker.protocol.frame import SIZE, check_frame_size
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.request import FutureLike, NoResponse, Request, Response
 from kbroker.unserved import UnservedError
@@ -37,7 +38,6 @@ _log = logging.getLogger(__name__)
 
 _COPIED_BYTES_MAX = 1_024
 _REQUESTS_PER_TURN = 8  # then their answers leave, and other connections get the loop
-_PIPELINED_BYTES_MAX = 256 * 1024  # a buffer grows up to here for a client that fills it
 _SIZE_BYTES = 4
 _unpack_size = SIZE.unpack_from
 
@@ -46,10 +46,8 @@ class Channel(asyncio.BufferedProtocol):
     """The broker's end of one client connection."""
 
     __slots__ = (
-        "_buffer",
         "_busy",
         "_closing",
-        "_end",
         "_eof",
         "_in_work",
         "_line",
@@ -58,16 +56,15 @@ class Channel(asyncio.BufferedProtocol):
         "_opened",
         "_owner",
         "_paused",
+        "_received",
         "_running",
         "_share",
-        "_size_hint",
-        "_start",
         "_viewed",
-        "_waiting_for_memory",
         "_waiting_for_room",
         "_wire",
         "bytes_in",
         "connection",
+        "get_buffer",
         "requests",
         "writer",
     )
@@ -79,10 +76,8 @@ class Channel(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self.writer = ResponseWriter(wire, self._answer_left, self._write_failed)
         self._line = AnswerLine(owner.lines, self._answer_came, lambda: self._closing)
-        self._buffer: Buffer | None = None
-        self._start = 0  # first byte that belongs to no answered or running request
-        self._end = 0  # end of the received bytes
-        self._size_hint = BASE_BYTES
+        self._received = Received(owner.buffers)
+        self.get_buffer = self._received.space  # type: ignore[method-assign] # a call less
         self._busy = False  # a request is in work or its answer has not left
         self._in_work = False  # the handler of a request has not answered yet
         self._viewed = False  # the request in work is a view of the buffer
@@ -93,7 +88,6 @@ class Channel(asyncio.BufferedProtocol):
         self._opened = False
         self._paused = False
         self._muted = 0  # how many delays keep it busy and not reading
-        self._waiting_for_memory = False
         self._waiting_for_room = False  # a whole request is kept until the queue takes it
         self.bytes_in = 0
         self.requests = 0
@@ -116,23 +110,24 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def holds_buffer(self) -> bool:
         """True while a receive buffer is taken."""
-        return self._buffer is not None
+        return self._received.buffer is not None
 
     @property
     def awaits_rest_of_frame(self) -> bool:
         """True when the client began a frame and it is the client's turn to send more."""
-        return self._end > self._start and not self.is_busy and not self._paused
+        received = self._received
+        return received.end > received.start and not self.is_busy and not self._paused
 
     @property
     def is_wanted(self) -> bool:
         """True while others wait for the memory that a frame or an answer takes here."""
         is_answer_wanted = isinstance(self._share, Share) and self._share.is_wanted
-        return is_answer_wanted or self._owner.buffers.is_wanted(self)
+        return is_answer_wanted or self._received.is_wanted
 
     def reclaim(self) -> None:
         """Give back a buffer that was taken for bytes that did not come."""
-        if self._buffer is not None and not self._busy and self._end == 0:
-            self._give_back()
+        if not self._busy and self._received.end == 0:
+            self._received.settle(self._memory_granted)
 
     # What the event loop calls.
 
@@ -141,28 +136,12 @@ class Channel(asyncio.BufferedProtocol):
         self._opened = True
         self._owner.channel_opened(self)
 
-    def get_buffer(self, sizehint: int) -> Buffer:  # noqa: ARG002  asyncio's signature
-        """The memory for the next bytes."""
-        buffer = self._buffer
-        if buffer is None:
-            buffer = self._owner.buffers.take(self, self._size_hint)
-            if buffer is None:
-                buffer = self._owner.buffers.take(self, BASE_BYTES)
-                assert buffer is not None
-            self._buffer = buffer
-            return buffer
-        return memoryview(buffer)[self._end :] if self._end else buffer
-
     def buffer_updated(self, nbytes: int) -> None:
         self.bytes_in += nbytes
-        self._end += nbytes
-        buffer = self._buffer
-        if isinstance(buffer, bytearray) and self._end == len(buffer) < _PIPELINED_BYTES_MAX:
-            # There was more than fitted: fewer, larger reads serve a client that sends ahead.
-            self._size_hint = max(self._size_hint, 2 * self._end)
         if self._closing:
-            self._end = 0
-        elif self._busy:
+            return
+        self._received.end += nbytes
+        if self._busy:
             self._settle()
         else:
             self._run()
@@ -181,12 +160,7 @@ class Channel(asyncio.BufferedProtocol):
         self.connection.close()
         self._line.give_up()
         self.writer.close()
-        buffers = self._owner.buffers
-        is_viewed = self._busy and self._viewed
-        if self._buffer is not None and not is_viewed:
-            buffers.recycle(self._buffer)
-        buffers.release(self, self._buffer if is_viewed else None)
-        self._buffer = None
+        self._received.drop(is_viewed=self._busy and self._viewed)
         self._owner.channel_closed(self)
 
     # What the request handler pool calls.
@@ -292,31 +266,42 @@ class Channel(asyncio.BufferedProtocol):
         """Send the answers that have come; begin requests while there are whole frames."""
         if self._running or self._closing:
             return
-        self._running = True
-        self.writer.is_holding = True
+        received = self._received
+        self._running = self.writer.is_holding = True
         left = _REQUESTS_PER_TURN
-        is_over = False
+        goes_on = False
         try:
             if self._line.answers:
                 self._send_from_line()
-            while not self._busy and not self._closing:
+            while received.start < received.end and not (self._busy or self._closing):
                 if not left:
+                    goes_on = True
                     self._loop.call_soon(self._run)
                     break
                 left -= 1
-                if self._start == self._end or not self._begin_next():
-                    is_over = self._eof and not self._waiting_for_room and not self._line.answers
+                if not self._begin_next():
                     break
         except ProtocolError as error:
             self.fail(error)
         finally:
             self._running = False
         if not self._closing:
-            self._release()
-            if is_over and not self._busy:
-                self.close()  # else `_answer_left` comes back here
-            else:
-                self._settle()
+            self._end_turn(goes_on)
+
+    def _end_turn(self, goes_on: bool) -> None:
+        """Let this turn's answers leave; the next request waits until the client has taken them."""
+        try:
+            if not self.writer.release():
+                self._busy = True
+                self._share = self._share or self._share_of_answer()
+        except OSError as error:
+            self._write_failed(error)
+        if self._eof and not (
+            goes_on or self._busy or self._waiting_for_room or self._line.answers
+        ):
+            self.close()  # else `_answer_left` comes back here
+        else:
+            self._settle()
 
     def _send_from_line(self) -> None:
         line = self._line
@@ -333,35 +318,27 @@ class Channel(asyncio.BufferedProtocol):
         """More may come in the same turn of the loop; they leave together."""
         self._loop.call_soon(self._run)
 
-    def _release(self) -> None:
-        """Let this turn's answers leave; the next request waits until the client has taken them."""
-        try:
-            if not self.writer.release():
-                self._busy = True
-                self._share = self._share or self._share_of_answer()
-        except OSError as error:
-            self._write_failed(error)
-
     def _begin_next(self) -> bool:
         """Have the next whole frame handled, in the short way if it is like an earlier one; False
         if there is none, or it has to wait.
         """
-        buffer, owner, line = self._buffer, self._owner, self._line
-        at, queue = self._start, owner.request_channel
-        if buffer is None or self._end - at < _SIZE_BYTES:
+        received, owner, line = self._received, self._owner, self._line
+        buffer, at, queue = received.buffer, received.start, owner.request_channel
+        assert buffer is not None
+        if received.end - at < _SIZE_BYTES:
             return False
         (size,) = _unpack_size(buffer, at)
         start = at + _SIZE_BYTES
         end = start + size
-        if end > self._end or not 0 <= size <= owner.max_frame_bytes:
+        if end > received.end or not 0 <= size <= owner.max_frame_bytes:
             check_frame_size(buffer, at, size, owner.max_frame_bytes)
             return False
         if (queue.is_full or line.answers) and not self._may_begin(buffer, start):
             return False
         self.requests += 1
-        self._start = end
-        if size + _SIZE_BYTES > self._size_hint:
-            self._size_hint = min(size + _SIZE_BYTES, LARGEST_KEPT_BYTES)
+        received.start = end
+        if size >= received.hint:
+            received.hint = min(size + _SIZE_BYTES, LARGEST_KEPT_BYTES)
         short_way = self.connection.short_way
         if short_way is None or queue.settle is None or isinstance(buffer, memoryview):
             self._hand_on(buffer, start, end)
@@ -431,61 +408,21 @@ class Channel(asyncio.BufferedProtocol):
         _log.debug("connection %s: answer not sent: %s", self.connection.connection_id, error)
         self.close()
 
-    # The buffer.
+    # Reading.
 
     def _settle(self) -> None:
         """After received bytes or a finished request: make room, and read or do not."""
-        buffer = self._buffer
-        if buffer is not None and not (self._busy and self._viewed):
-            if self._start == self._end:
-                self._give_back()
-            else:
-                self._make_room(buffer)
-        buffer = self._buffer
-        if self._paused == (buffer is None or self._end < len(buffer)):
+        received = self._received
+        if not (self._busy and self._viewed):
+            received.settle(self._memory_granted)
+        buffer = received.buffer
+        if self._paused == (buffer is None or received.end < len(buffer)):
             self._read(self._paused)
 
-    def _give_back(self) -> None:
-        assert self._buffer is not None
-        size = len(self._buffer)
-        if 4 * self._end < size:
-            self._size_hint = max(BASE_BYTES, size // 2)  # it asks for less than it used to
-        self._owner.buffers.put_back(self, self._buffer)
-        self._buffer = None
-        self._start = self._end = 0
-
-    def _make_room(self, buffer: Buffer) -> None:
-        """Let the frame that has begun fit: move it to the front, or grow a full buffer."""
-        start, end = self._start, self._end
-        needed = frame_size(buffer, start, end)
-        if start + needed <= len(buffer):
-            return
-        grows = needed > len(buffer) or self._size_hint > len(buffer)
-        if grows and end < len(buffer):
-            return  # no memory for a claim: first the buffer fills
-        received = memoryview(buffer)[start:end]
-        hint = self._size_hint
-        larger = self._owner.buffers.larger(self, buffer, received, hint) if grows else None
-        if larger is not None:
-            self._buffer = larger
-        elif needed <= len(buffer):
-            memoryview(buffer)[: end - start] = received
-        else:
-            self._wait_for_memory()
-            return
-        self._start, self._end = 0, end - start
-
-    def _wait_for_memory(self) -> None:
-        if not self._waiting_for_memory:
-            self._waiting_for_memory = True
-            self._owner.buffers.wait(self, self._memory_granted)
-
-    def _memory_granted(self) -> bool:
+    def _memory_granted(self) -> None:
         self._loop.call_soon(self._grow)
-        return not self._closing
 
     def _grow(self) -> None:
-        self._waiting_for_memory = False
         if not self._closing:
             self._settle()
 

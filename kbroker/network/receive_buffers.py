@@ -27,7 +27,8 @@ from kbroker.protocol.frame import frame_size
 
 BASE_BYTES = 32 * 1024  # holds a Produce request with one batch of the clients' default size
 LARGEST_KEPT_BYTES = 2 * 1024 * 1024
-_KEPT_BYTES_MAX = 8 * 1024 * 1024
+BASE_KEPT_MAX = 128  # of those of the base size, 4 MiB
+_KEPT_BYTES_MAX = 4 * 1024 * 1024  # of larger ones
 _STEP_BYTES = 1024 * 1024  # by which a large frame grows
 _KEPT_FREE_PART = 4
 _KEY = slice(4, 6)  # of the start of a frame
@@ -70,11 +71,13 @@ class ReceiveBuffers:
     65536
     """
 
-    __slots__ = ("_base", "_free", "_kept_bytes", "_kept_free", "_room", "_shares")
+    __slots__ = ("_free", "_kept_bytes", "_kept_free", "_room", "_shares", "base")
 
     def __init__(self, budget_bytes: int) -> None:
-        self._base: list[bytearray] = []
-        self._free: dict[int, list[bytearray]] = {BASE_BYTES: self._base}
+        # Spare ones of the base size, `BASE_KEPT_MAX` at most. Each turn of a connection takes one
+        # and puts it back: a `Received` does both here by itself.
+        self.base: list[bytearray] = []
+        self._free: dict[int, list[bytearray]] = {}
         self._kept_bytes = 0
         self._room = MemoryRoom(budget_bytes)
         self._kept_free = MemoryRoom(budget_bytes // _KEPT_FREE_PART)
@@ -98,10 +101,7 @@ class ReceiveBuffers:
         `put_back`, but a larger one replaces it in the count: an owner has one buffer.
         """
         if size_bytes <= BASE_BYTES:
-            if self._base:
-                self._kept_bytes -= BASE_BYTES
-                return self._base.pop()
-            return bytearray(BASE_BYTES)
+            return self.base.pop() if self.base else bytearray(BASE_BYTES)
         return self._taken(owner, size_bytes, self._room)
 
     def larger(
@@ -165,11 +165,6 @@ class ReceiveBuffers:
 
     def put_back(self, owner: Hashable, buffer: Buffer) -> None:
         """Return the buffer of `owner` for the next one. No view of it may be in use any more."""
-        if isinstance(buffer, bytearray) and len(buffer) == BASE_BYTES:  # as nearly all are
-            if self._kept_bytes < _KEPT_BYTES_MAX:
-                self._kept_bytes += BASE_BYTES
-                self._base.append(buffer)
-            return
         self.recycle(buffer)
         if len(buffer) > BASE_BYTES:
             self.release(owner)
@@ -179,7 +174,10 @@ class ReceiveBuffers:
         if isinstance(buffer, memoryview) and isinstance(buffer.obj, bytearray):
             buffer = buffer.obj
         size = len(buffer)
-        if isinstance(buffer, bytearray) and self._kept_bytes + size <= _KEPT_BYTES_MAX:
+        if size == BASE_BYTES and isinstance(buffer, bytearray):
+            if len(self.base) < BASE_KEPT_MAX:
+                self.base.append(buffer)
+        elif isinstance(buffer, bytearray) and self._kept_bytes + size <= _KEPT_BYTES_MAX:
             self._kept_bytes += size
             self._free.setdefault(size, []).append(buffer)
 
@@ -201,6 +199,7 @@ class ReceiveBuffers:
 
     def trim(self) -> None:
         """Give memory of unused large buffers back to the system; for the periodic sweep."""
+        del self.base[len(self.base) // 2 :]
         for size, free in self._free.items():
             keep = len(free) // 2
             self._kept_bytes -= size * (len(free) - keep)

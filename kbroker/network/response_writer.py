@@ -83,10 +83,8 @@ class ResponseWriter:
         """Send a frame of `pieces` or hold it; True if all has left, or will with `release`."""
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
-            if self.is_holding:
-                self.held += (_SIZE.pack(len(body)), body)
-                return True
-            return self._send_at_once(_SIZE.pack(len(body)) + body)
+            self.held += (_SIZE.pack(len(body)), body)
+            return self.is_holding or self.release()
         size = 0
         most = _JOIN_BYTES_MAX
         for piece in pieces:
@@ -115,11 +113,23 @@ class ResponseWriter:
         """Send the held answers; True when all that was ever written has left."""
         self.is_holding = False
         held = self.held
-        if held:
-            frames = b"".join(held)
-            held.clear()
-            return self._send_at_once(frames) if frames else not self._pending
-        return not self._pending
+        if not held:
+            return not self._pending
+        frames = b"".join(held)
+        held.clear()
+        if self._pending:
+            self._pending.append(memoryview(frames))
+            return False
+        try:
+            sent = self._send(frames) if frames else 0
+        except BlockingIOError:
+            sent = 0
+        self.bytes_out += sent
+        if sent == len(frames):
+            return True
+        self._pending = deque((memoryview(frames)[sent:],))
+        self._wire.watch(self._writable)
+        return False
 
     def close(self) -> None:
         """Drop what has not left and stop watching the wire. The wire itself is the channel's."""
@@ -128,30 +138,15 @@ class ResponseWriter:
         self._wire.unwatch()
 
     def _send_small(self, frame: bytes) -> bool:
-        if not self.is_holding:
-            return self._send_at_once(frame)
         held = self.held
         held.append(frame)
+        if not self.is_holding:
+            return self.release()
         if len(frame) < _HELD_BYTES_MAX or sum(map(len, held)) < _JOIN_BYTES_MAX:
             return True
         has_left = self.release()
         self.is_holding = True
         return has_left
-
-    def _send_at_once(self, frame: bytes) -> bool:
-        if self._pending:
-            self._pending.append(memoryview(frame))
-            return False
-        try:
-            sent = self._send(frame)
-        except BlockingIOError:
-            sent = 0
-        self.bytes_out += sent
-        if sent == len(frame):
-            return True
-        self._pending = deque((memoryview(frame)[sent:],))
-        self._wire.watch(self._writable)
-        return False
 
     def _queue(self, prefix: bytes, pieces: list[Piece]) -> None:
         """Queue a frame; neighbouring small pieces become one, never a large one."""

@@ -51,32 +51,32 @@ class Budget(NamedTuple):
 # One connection, one request in flight: each request has a turn of the loop to itself. The loop's
 # own waiting and reading, two more calls of the system, are not counted.
 BUDGETS: list[tuple[str, Any, Budget]] = [
-    ("produce 100 B", Produce(batch_bytes=100, record_bytes=100), Budget(43, 56, 2)),
-    ("produce 16 KB", Produce(batch_bytes=16_384, record_bytes=1_000), Budget(55, 78, 2)),
+    ("produce 100 B", Produce(batch_bytes=100, record_bytes=100), Budget(40, 54, 2)),
+    ("produce 16 KB", Produce(batch_bytes=16_384, record_bytes=1_000), Budget(52, 76, 2)),
     (
         "produce acks=all",
         Produce(batch_bytes=1_000, record_bytes=1_000, acks=-1),
-        Budget(43, 56, 2),
+        Budget(40, 54, 2),
     ),
     (
         "produce to a thousand partitions in turn",
         Produce(batch_bytes=1_000, record_bytes=1_000, partitions=1_000),
-        Budget(43, 56, 2),
+        Budget(40, 54, 2),
     ),
-    ("fetch 100 B", Fetch(batch_bytes=100, record_bytes=100, batches=1_000), Budget(56, 97, 3)),
-    ("fetch 16 KB", Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100), Budget(61, 94, 4)),
+    ("fetch 100 B", Fetch(batch_bytes=100, record_bytes=100, batches=1_000), Budget(53, 95, 3)),
+    ("fetch 16 KB", Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100), Budget(58, 92, 4)),
     (
         "fetch 1 MB",
         Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100, answered=64),
-        Budget(68, 117, 5, MARGIN_OF_CHANCE),
+        Budget(66, 115, 5, MARGIN_OF_CHANCE),
     ),
-    ("heartbeat", Heartbeat(), Budget(21, 28, 1)),
-    ("commit", OffsetCommit(), Budget(57, 72, 2)),
-    ("metadata of a topic", Metadata(topics=1), Budget(25, 31, 1)),
+    ("heartbeat", Heartbeat(), Budget(18, 25, 1)),
+    ("commit", OffsetCommit(), Budget(54, 69, 2)),
+    ("metadata of a topic", Metadata(topics=1), Budget(22, 29, 1)),
 ]
 
 
-DELIVERED = Budget(98, 144, 5, MARGIN_OF_CHANCE)  # a record, produced while a consumer waits for it
+DELIVERED = Budget(88, 134, 5, MARGIN_OF_CHANCE)  # a record, produced while a consumer waits for it
 
 
 class CountedBroker(NamedTuple):
