@@ -1,4 +1,4 @@
-"""What a connection has received and not handled yet, and the buffer in which it lies.
+"""Bytes that a connection has received and not handled yet, and the buffer in which they lie.
 
 Law: bytes that a request in work still views are never moved or overwritten. `settle` makes room
 and gives the buffer back, so it is called only while nothing views it.
