@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from kbroker.errors import ProtocolError
+
+T = TypeVar("T")
 
 REQUESTS_BYTES = 80 * 1024 * 1024  # large requests in work, and answers that have not left
 SMALL_REQUESTS_BYTES = 16 * 1024 * 1024  # those that take less than others of them
@@ -76,7 +78,7 @@ class Share:
 
         self.wait(size_bytes, granted)
         try:
-            await _while_there(self._owner, future)
+            await while_there(self._owner, future)
         except BaseException:
             self.wait_no_more()
             raise
@@ -106,10 +108,10 @@ class Share:
         self.give_back()
 
 
-async def _while_there(owner: Owner | None, future: asyncio.Future[None]) -> None:
+async def while_there(owner: Owner | None, future: asyncio.Future[T]) -> T:
+    """Wait for a future as long as its owner is there. Raises ProtocolError once that has gone."""
     if owner is None:
-        await future
-        return
+        return await future
 
     def give_up() -> None:
         if not future.done():
@@ -119,7 +121,7 @@ async def _while_there(owner: Owner | None, future: asyncio.Future[None]) -> Non
         give_up()
     owner.when_closed += (give_up,)
     try:
-        await future
+        return await future
     finally:
         owner.when_closed = tuple(each for each in owner.when_closed if each is not give_up)
 

@@ -135,7 +135,7 @@ def _read(
         answers = replicas.fetches.fetch(params, asked_for, context)
         # Most wait for records: that takes no task.
         return Coming(answers, answers.result) if isinstance(answers, asyncio.Future) else answers
-    return replicas.down_conversion.fetch(params, asked_for, ctx.take)
+    return replicas.down_conversion.fetch(params, asked_for, ctx.take, ctx.connection)
 
 
 def _read_many(

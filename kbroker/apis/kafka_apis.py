@@ -92,9 +92,7 @@ class KafkaApis:
         self._bugs = BugLines(services.clock)
         self.requests = Counter()
         self.errors = Counter()  # bugs that were answered with UNKNOWN_SERVER_ERROR
-        self.trailing_bytes = (
-            Counter()
-        )  # requests with bytes after their body, as librdkafka sends some
+        self.trailing_bytes = Counter()  # requests with more behind their body, as of librdkafka
 
     def use(self, services: Services) -> None:
         """Answer with these services, another authorizer or other quotas, from the next request on.
@@ -325,6 +323,10 @@ class KafkaApis:
         if isinstance(answer, NoResponse):
             return self._unanswered(served, request, answer)
         if isinstance(answer, Coming):
+            connection = request.connection
+            connection.waits_for = answer.outcome
+            if connection.is_closed:  # it has gone while the broker started
+                answer.outcome.cancel()
             return answer.ended_by(
                 partial(self._ended, served, request.without_frame(), message, answer.finish)
             )
@@ -374,6 +376,7 @@ class KafkaApis:
     def _ended(
         self, served: Served, request: Request, message: Message, finish: Callable[[], Any]
     ) -> Result:
+        request.connection.waits_for = None
         try:
             return self._respond(served, request, finish(), message)
         except ProtocolError:

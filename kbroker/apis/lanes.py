@@ -198,6 +198,7 @@ class Lanes:
         if isinstance(answer, Response):
             return answer
         if isinstance(answer, Coming):
+            self._connection.waits_for = answer.outcome
             return answer.ended_by(partial(self._end, answer.finish, lane, values, size_bytes))
         return self._fill(lane, values, size_bytes, answer)
 
@@ -205,6 +206,7 @@ class Lanes:
         self, finish: Callable[[], Answered], lane: _Lane, values: list[Any], size_bytes: int
     ) -> Any:
         """The answer of a request that has waited on its shortcut."""
+        self._connection.waits_for = None
         try:
             answer = finish()
         except Exception as error:  # where bugs are caught

@@ -70,11 +70,14 @@ class ConnectionInfo:
     number: int = 0  # rises with each connection of this process
     is_closed: bool = False
     when_closed: tuple[Callable[[], None], ...] = ()  # called in this order
+    waits_for: FutureLike | None = None  # what the request in work waits for, and nobody else
     short_way: ShortWay | None = None
 
     def close(self) -> None:
         """Note that the client is gone, and end what waits for it."""
         self.is_closed = True
+        if self.waits_for is not None:
+            self.waits_for.cancel()
         for give_up in self.when_closed:
             give_up()
 
@@ -157,8 +160,8 @@ R = TypeVar("R")
 
 class Coming(Generic[T]):
     """The coming answer of a request, which needs no task: `finish()` makes it when `outcome` is
-    done. Until then its connection begins no other request. The request's frame is not needed any
-    more.
+    done. Until then its connection begins no other request, and if that is gone, `outcome` is
+    cancelled. The request's frame is not needed any more.
     """
 
     __slots__ = ("finish", "outcome")

@@ -11,12 +11,14 @@ in the broker's log.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.disk.file_system import StorageError
+from kbroker.memory_room import Owner, while_there
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
 from kbroker.replication.long_work import LongWork
@@ -44,17 +46,23 @@ class DownConversion:
         self._unreadable = UnreadableBatches("consumers of old formats are not given it")
 
     async def fetch(
-        self, params: FetchParams, asked_for: Sequence[FetchPartition], take: Take | None = None
+        self,
+        params: FetchParams,
+        asked_for: Sequence[FetchPartition],
+        take: Take | None = None,
+        client: Owner | None = None,
     ) -> Answers:
         """Fetch, with records in format `params.max_magic` or older.
 
-        `take` is awaited with the number of bytes before many are read.
+        `take` is awaited with the number of bytes before many are read. Raises ProtocolError if
+        `client` goes while there is nothing to read.
         """
         asked = list(asked_for)
         while True:
-            answers = self._fetch(params, asked)
-            if not isinstance(answers, list):
-                answers = await answers
+            outcome = self._fetch(params, asked)
+            if isinstance(outcome, asyncio.Future):
+                outcome = await while_there(client, outcome)
+            answers = outcome if isinstance(outcome, list) else await outcome
             size_bytes = sum(len(data.records) for data in answers if data.records)
             if take is not None and size_bytes > _AT_ONCE_BYTES_MAX:
                 await take(size_bytes)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import gc
 from dataclasses import replace
 
@@ -15,12 +16,14 @@ from kbroker.apis.served_api import Served
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
+from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Accepted, Coming, NoResponse
 from kbroker.record.legacy_record import read_any_header
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
 from tests.fakes.requests.recording_quotas import RecordingQuotas
+from tests.fakes.requests.recording_replier import request_of
 from tests.fakes.requests.repeating_client import RepeatingClient
 from tests.fakes.requests.request_frames import frame_of, response_of
 
@@ -323,6 +326,59 @@ async def test_a_request_is_counted_once_and_though_its_client_leaves_before_the
     client.send(frame_of(produce(5, acks=-1), 9))
 
     assert client.apis.requests.value == 4
+
+
+@pytest.fixture(params=[0, 2], ids=["decoded", "in the short way"])
+async def waiting(request, cluster, call):
+    """A fetch that waits at the end of a log, and its client."""
+    cluster.append(cluster.lead("t"), b"v")
+    client = RepeatingClient(KafkaApis(registered(), call.services))
+    for _ in range(request.param):
+        await client.ask(fetch((0, 0), max_wait_ms=500), 12)
+    asked = fetch((0, 1), max_wait_ms=500)
+    coming = client.send(frame_of(asked, 12))
+    if coming is None:
+        decoded = request_of(1, 12, encode(asked, 12))._replace(connection=client.connection)
+        coming = client.apis.handle(decoded)
+    assert isinstance(coming, Coming)
+    return coming, client
+
+
+async def turn_of(loop):
+    await asyncio.to_thread(loop.run_until_complete, asyncio.sleep(0))
+
+
+async def test_a_fetch_that_waits_ends_with_its_connection(cluster, waiting):
+    coming, client = waiting
+    assert len(cluster.replicas.waiting.fetches) == 1
+
+    client.connection.close()
+    await turn_of(cluster.loop)
+
+    assert coming.outcome.cancelled()
+    assert len(cluster.replicas.waiting.fetches) == 0
+
+
+async def test_a_connection_keeps_nothing_of_a_fetch_that_has_waited(cluster, waiting):
+    coming, client = waiting
+    cluster.append(cluster.replicas.hosted.find(TopicPartition("t", 0)), b"v")
+    assert client.connection.waits_for is coming.outcome
+
+    coming.finish()
+
+    assert client.connection.waits_for is None
+
+
+async def test_a_fetch_of_a_connection_that_is_gone_does_not_wait(cluster, call):
+    cluster.lead("t")
+    request = request_of(1, 12, encode(fetch((0, 0), max_wait_ms=500), 12))
+    request.connection.close()
+
+    coming = KafkaApis(registered(), call.services).handle(request)
+    await turn_of(cluster.loop)
+
+    assert coming.outcome.cancelled()
+    assert len(cluster.replicas.waiting.fetches) == 0
 
 
 async def test_what_is_repeated_stays_known_among_what_is_not(cluster, client):
