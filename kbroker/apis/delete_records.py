@@ -60,7 +60,7 @@ async def _delete(
     """The results in their order, in parts."""
     deletions = ctx.services.replicas.deletions
     if len(offsets) <= _DELETED_AT_ONCE:
-        return deque([await deletions.delete(offsets, timeout_ms)])
+        return deque([await deletions.delete(offsets, timeout_ms, ctx.connection)])
     named = iter(offsets.items())
     parts = iter(lambda: dict(islice(named, _DELETED_AT_ONCE)), {})
     async with asyncio.TaskGroup() as group:  # all of them wait at the same time

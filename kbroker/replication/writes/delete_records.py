@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.memory_room import Owner, while_there
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 from kbroker.replication.partitions.partition import Partition
@@ -55,11 +56,15 @@ class RecordDeletions:
     waiting: Purgatories
 
     async def delete(
-        self, offsets: Mapping[TopicPartition, int], timeout_ms: int
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_ms: int,
+        client: Owner | None = None,
     ) -> list[DeleteRecordsResult]:
         """Delete what is before each offset (-1: before the high watermark).
 
-        Waits until the new starts are on the disk, and up to `timeout_ms` for the replicas.
+        Waits until the new starts are on the disk, and up to `timeout_ms` for the replicas. Raises
+        ProtocolError if `client` goes while it waits for these.
         """
         results = []
         accepted = []
@@ -84,7 +89,8 @@ class RecordDeletions:
         future: asyncio.Future[list[DeleteRecordsResult]] = self.waiting.create_future()
         operation = DelayedProduce(results, pending, self._is_settled, future)
         keys = [deletion.result.topic_partition for deletion in pending]
-        return await self.waiting.deletions.hold(operation, keys, timeout_ms, future)
+        self.waiting.deletions.hold(operation, keys, timeout_ms, future)
+        return await while_there(client, future)
 
     def _required_offset(self, topic_partition: TopicPartition, offset: int) -> int:
         """The offset that every replica has to start at or after. Raises KafkaError."""

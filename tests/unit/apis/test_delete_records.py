@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kbroker.apis.delete_records import handle
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.turns import ENTRIES
@@ -78,6 +78,18 @@ def start(cluster, call, request):
 
 def end(cluster, task):
     return answers(cluster.loop.run_until_complete(asyncio.wait_for(task, 5)))
+
+
+def test_a_request_that_waits_for_replicas_ends_with_its_connection(cluster, replicated, call):
+    task = start(cluster, call, ask(("t", 0, 6), timeout_ms=2_000_000_000))
+    assert len(cluster.replicas.waiting.deletions) == 1
+
+    call.connection.close()
+    with pytest.raises(ProtocolError):
+        end(cluster, task)
+
+    assert len(cluster.replicas.waiting.deletions) == 0
+    assert replicated.log_start_offset == 6
 
 
 @pytest.mark.parametrize(
