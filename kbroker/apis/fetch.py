@@ -17,7 +17,7 @@ from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.fetch_answers import Answers, answered, hidden_topics, with_refused
 from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, partition_count_of
-from kbroker.apis.fetch_shortcut import FetchShortcut
+from kbroker.apis.fetch_shortcut import shortcut_of
 from kbroker.apis.fetch_versions import (
     FIRST_VERSION_WITH_FORMAT_2,
     FIRST_VERSION_WITH_REPLICA_STATE,
@@ -49,7 +49,7 @@ def _is_from_follower(request: FetchRequest) -> bool:
     AskedInside(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),
     exempt=_is_from_follower,
     parts=AS_A_WHOLE,
-    repeats=FetchShortcut.of,
+    repeats=shortcut_of,
 )
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""

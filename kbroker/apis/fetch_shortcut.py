@@ -1,4 +1,5 @@
-"""The shortcut of Fetch requests without a session that differ in partitions and offsets only.
+"""The shortcuts of consumers' Fetch requests; here those without a session, that differ in
+partitions and offsets only.
 
 Law: it reads, and waits, as the handler does. Whatever is refused goes into the answer that the
 handler would have made of it.
@@ -15,14 +16,15 @@ from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.fetch_answers import Answers, answered
 from kbroker.apis.fetch_versions import (
     FIRST_VERSION_WITH_FORMAT_2,
-    FIRST_VERSION_WITH_REPLICA_STATE,
+    ISOLATION,
     chooses_replica,
     params_of,
 )
 from kbroker.apis.served_api import Answered, Served
+from kbroker.apis.session_fetch_shortcut import SessionFetchShortcut
 from kbroker.model import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition, new_tuple
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from kbroker.protocol.request import Coming, Piece, Response
+from kbroker.protocol.request import Coming, ConnectionInfo, Piece, Response
 from kbroker.protocol.template import Form
 from kbroker.replication.reads.fetch_context import NO_SESSION, FetchContext
 from kbroker.replication.reads.fetch_params import NO_EPOCH, FetchParams, FetchPartition
@@ -33,6 +35,25 @@ _FIRST_VERSION_WITH_SESSIONS = 7
 _FIRST_VERSION_WITH_START_OFFSETS = 5
 _FIRST_VERSION_WITH_EPOCHS = 9
 _FIRST_VERSION_WITH_FETCHED_EPOCHS = 12
+
+
+def shortcut_of(
+    services: Services, served: Served, request: FetchRequest, connection: ConnectionInfo
+) -> FetchShortcut | SessionFetchShortcut | None:
+    """The shortcut of requests like this one; None for followers, for consumers of old formats, or
+    that forget partitions, and for those it does not serve.
+    """
+    if (
+        served.version < FIRST_VERSION_WITH_FORMAT_2
+        or max(request.replica_id, request.replica_state.replica_id) >= 0
+        or request.forgotten_topics_data
+        or request.isolation_level not in ISOLATION
+        or chooses_replica(services, request)
+    ):
+        return None
+    if request.session_id != NO_SESSION:
+        return SessionFetchShortcut(services, served, request, connection)
+    return FetchShortcut.of(services, served, request)
 
 
 class FetchShortcut:
@@ -80,11 +101,11 @@ class FetchShortcut:
 
     @classmethod
     def of(cls, services: Services, served: Served, request: FetchRequest) -> FetchShortcut | None:
-        """The shortcut of requests like this one; None for followers, sessions and committed data,
-        for consumers of old formats, or of unknown topics, and for those who name a topic again.
+        """The shortcut of requests like this one of a consumer; None for those that begin or end a
+        session, for committed data and unknown topics, and for those that name a topic again.
         """
         version = served.version
-        if version < FIRST_VERSION_WITH_FORMAT_2 or _is_special(services, version, request):
+        if request.session_epoch != FINAL_EPOCH or request.isolation_level != _UNCOMMITTED:
             return None
         params = params_of(services, version, request, CONSUMER_REPLICA_ID)
         context = FetchContext.of(
@@ -159,21 +180,6 @@ class FetchShortcut:
         return len(asked_for) == 1 or len({each.topic_partition for each in asked_for}) == len(
             asked_for
         )
-
-
-def _is_special(services: Services, version: int, request: FetchRequest) -> bool:
-    """Whether a request has more to it than partitions that a consumer reads."""
-    replica_id = request.replica_id
-    if version >= FIRST_VERSION_WITH_REPLICA_STATE:
-        replica_id = request.replica_state.replica_id
-    return (
-        replica_id >= 0
-        or request.session_id != NO_SESSION
-        or request.session_epoch != FINAL_EPOCH
-        or request.isolation_level != _UNCOMMITTED
-        or bool(request.forgotten_topics_data)
-        or chooses_replica(services, request)
-    )
 
 
 def _conclude(answers: Answers, ctx: RequestContext, request: FetchRequest) -> FetchResponse:

@@ -14,7 +14,7 @@ FIRST_VERSION_WITH_FORMAT_2 = 4
 FIRST_VERSION_WITH_ZSTD = 10
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_REPLICA_STATE = 15
-_ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
+ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
 def params_of(
@@ -22,7 +22,7 @@ def params_of(
 ) -> FetchParams:
     """Return the limits of all partitions together. KafkaError: INVALID_REQUEST."""
     max_bytes = request.max_bytes
-    isolation = _ISOLATION.get(request.isolation_level)
+    isolation = ISOLATION.get(request.isolation_level)
     if isolation is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"No isolation level {request.isolation_level}")
     is_follower = replica_id >= 0

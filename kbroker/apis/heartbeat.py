@@ -17,6 +17,7 @@ from kbroker.apis.registry import api
 from kbroker.apis.served_api import HandlerToCall, Served
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import copied
 from kbroker.protocol.template import Form
 
@@ -26,7 +27,13 @@ class HeartbeatShortcut:
 
     __slots__ = ("_form", "_heartbeat", "_request")
 
-    def __init__(self, services: Services, served: Served, request: HeartbeatRequest) -> None:
+    def __init__(
+        self,
+        services: Services,
+        served: Served,
+        request: HeartbeatRequest,
+        _connection: ConnectionInfo,
+    ) -> None:
         self._heartbeat = services.groups.heartbeat
         self._request = copied(request)
         self._form = Form(HeartbeatResponse(), served.version, served.header.pack(0))

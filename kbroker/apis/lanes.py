@@ -254,7 +254,7 @@ class Lanes:
         self.room.left -= template.weight
         lane = _Lane(template, served, request.header.client_id, message)
         if served.shortcut is not None:
-            lane.shortcut = served.shortcut(served.services, served, message)
+            lane.shortcut = served.shortcut(served.services, served, message, self._connection)
         self._lanes.insert(0, lane)
         if len(self._lanes) > LANES_MAX:
             oldest = self._lanes.pop()

@@ -26,6 +26,7 @@ from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.model import TopicPartition, new_tuple
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.template import Form
 
 _VERSION_WITH_TIMES = 1
@@ -83,7 +84,11 @@ class OffsetCommitShortcut:
 
     @classmethod
     def of(
-        cls, services: Services, served: Served, request: OffsetCommitRequest
+        cls,
+        services: Services,
+        served: Served,
+        request: OffsetCommitRequest,
+        _connection: ConnectionInfo,
     ) -> OffsetCommitShortcut | None:
         """The shortcut of requests like this one; None for those without partitions, of topics that
         are not known, and of the version that is kept in the tree.

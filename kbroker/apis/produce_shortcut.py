@@ -21,7 +21,7 @@ from kbroker.errors import NO_ERROR
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition, new_tuple
 from kbroker.protocol.messages.produce import ProduceRequest
-from kbroker.protocol.request import Accepted, Coming
+from kbroker.protocol.request import Accepted, Coming, ConnectionInfo
 from kbroker.protocol.template import Form
 from kbroker.record.compression import COMPRESSION_MASK
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, TRANSACTIONAL_BIT
@@ -72,7 +72,11 @@ class ProduceShortcut:
 
     @classmethod
     def of(
-        cls, services: Services, served: Served, request: ProduceRequest
+        cls,
+        services: Services,
+        served: Served,
+        request: ProduceRequest,
+        _connection: ConnectionInfo,
     ) -> ProduceShortcut | None:
         """The shortcut of requests like this one; None for those of a transaction, of old formats,
         that name a topic again, and for those of which something is refused.

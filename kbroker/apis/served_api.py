@@ -27,7 +27,7 @@ from kbroker.apis.request_parts import AS_A_WHOLE, parts_in
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import response_header_version
-from kbroker.protocol.request import Coming, Response
+from kbroker.protocol.request import Coming, ConnectionInfo, Response
 from kbroker.protocol.schema import field_specs, response_class
 
 PRODUCE_KEY = 0
@@ -59,8 +59,10 @@ class Shortcut(Protocol):
         ...
 
 
-MakeShortcut = Callable[[Any, "Served", Any], Shortcut | None]
-"""(services, served, request): the shortcut of requests with this shape, None if they have none."""
+MakeShortcut = Callable[[Any, "Served", Any, ConnectionInfo], Shortcut | None]
+"""(services, served, request, connection): the shortcut of requests with this shape over this
+connection, None if they have none.
+"""
 
 
 class Served:

@@ -16,11 +16,13 @@ from kbroker.apis.fetch_shortcut import FetchShortcut
 from kbroker.apis.lanes import Lanes
 from kbroker.apis.produce_shortcut import ProduceShortcut
 from kbroker.apis.served_api import Served
+from kbroker.apis.session_fetch_shortcut import SessionFetchShortcut
 from kbroker.protocol import template
 from kbroker.protocol.message_layout import Stretch
 from kbroker.protocol.template import Template, _FormPart
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from kbroker.replication.kept_answers import KeptAnswers
+from kbroker.replication.reads.fetch_session import FetchSession
 
 Mistake = Callable[[], AbstractContextManager[Any]]
 
@@ -105,6 +107,45 @@ def offsets_of_the_fetch_learnt() -> AbstractContextManager[Any]:
     return patch.object(FetchShortcut, "_ask", ask)
 
 
+def offsets_of_the_session_kept() -> AbstractContextManager[Any]:
+    """A fetch in a session reads on from where it was, although the consumer went elsewhere."""
+    original = SessionFetchShortcut._context
+
+    def context(self: SessionFetchShortcut, values: Any) -> Any:
+        session = self._sessions.find(self._request.session_id)
+        before = {} if session is None else {a: a.fetch_offset for a in session.partitions.values()}
+        found = original(self, values)
+        for asked, offset in before.items():
+            asked.fetch_offset = offset if found is not None else asked.fetch_offset
+        return found
+
+    return patch.object(SessionFetchShortcut, "_context", context)
+
+
+def epoch_not_compared() -> AbstractContextManager[Any]:
+    """A session goes on with whatever epoch."""
+    original = SessionFetchShortcut._context
+
+    def context(self: SessionFetchShortcut, values: Any) -> Any:
+        session = self._sessions.find(self._request.session_id)
+        if session is not None:
+            values[1] = session.epoch
+        return original(self, values)
+
+    return patch.object(SessionFetchShortcut, "_context", context)
+
+
+def busy_partition_not_last() -> AbstractContextManager[Any]:
+    """A partition with records is read first again."""
+    original = SessionFetchShortcut._answered
+
+    def answered(self: SessionFetchShortcut, *arguments: Any) -> Any:
+        with patch.object(FetchSession, "answered", lambda *_: None):
+            return original(self, *arguments)
+
+    return patch.object(SessionFetchShortcut, "_answered", answered)
+
+
 def metadata_not_forgotten() -> AbstractContextManager[Any]:
     """Answers to Metadata stay as they were when the cluster changes."""
     return patch.object(KeptAnswers, "forget", lambda _: None)
@@ -123,6 +164,9 @@ PLANTED: tuple[Mistake, ...] = (
     buffer_not_kept,
     topic_id_not_looked_up,
     offsets_of_the_fetch_learnt,
+    offsets_of_the_session_kept,
+    epoch_not_compared,
+    busy_partition_not_last,
     metadata_not_forgotten,
     templates_not_forgotten,
 )

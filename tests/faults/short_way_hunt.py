@@ -94,7 +94,7 @@ class History:
                 "log.segment.bytes": random.choice(("600", "5000", "1000000")),
                 "log.index.interval.bytes": random.choice(("100", "4096")),
                 "kbroker.flush": "never",
-                "max.incremental.fetch.session.cache.slots": random.choice(("2", "1000")),
+                "max.incremental.fetch.session.cache.slots": random.choice(("2", "1000", "1000")),
                 "log.message.timestamp.type": random.choice(("CreateTime", "LogAppendTime")),
             },
         )
@@ -155,6 +155,7 @@ class History:
             self._configure: 5,
             self._fill_wire: 8,
             self._close_one: 5,
+            self._pause: 2,
             self._restart: 1,
             self._ask_others: 3,
             self._lose_disk: 0.2,
@@ -193,6 +194,9 @@ class History:
 
     async def _close_one(self, _topic: str, _index: int) -> None:
         self._random.choice(self._connections).channel.close()
+
+    async def _pause(self, _topic: str, _index: int) -> None:
+        await asyncio.sleep(130)  # fetch sessions may give way to others
 
     async def _lose_disk(self, _topic: str, _index: int) -> None:
         self._broker.lose_disk()

@@ -16,9 +16,10 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.apis.registry import registered
+from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, decode_request_header, encode_request_header
-from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
@@ -38,7 +39,6 @@ OTHERS = (2, 9, 10, 11, 13, 14, 15, 16, 18, 22, 23, 24, 26, 28, 32, 60, 61, 75)
 _MEMBERS = (11, 13, 14)  # requests that make a group rebalance
 _STRANGE_ACKS = (2, -2, 7)
 _CODECS = (GZIP, SNAPPY, LZ4, ZSTD)
-_session_of = struct.Struct(">hi").unpack_from  # error code and session id
 
 Habit = Callable[[], bytes]
 
@@ -52,6 +52,7 @@ class Scene:
         self.member_id = ""
         self.generation_id = -1
         self.sequences: dict[tuple[int, str, int], int] = {}  # the next, by producer and partition
+        self.in_sessions: list[_Fetching] = []  # the fetches that once began a session
 
 
 class Requests:
@@ -62,6 +63,7 @@ class Requests:
         self.scene = scene
         self.client_id = random.choice((None, "", "c", "rdkafka", "consumer-group-1", "é" * 40))
         self.spoils = random.choice((0.0, 0.0, 0.01, 0.1))  # of its frames: most end a connection
+        self.changes = random.choice((0.03, 0.003))  # of its habits
         self.correlation_id = random.randrange(1 << 20)
         self.fetches: dict[int, _Fetching] = {}  # by the correlation id of their first request
         self.habits: list[Habit] = [self._habit() for _ in range(random.choice((1, 2, 4, 6)))]
@@ -71,9 +73,9 @@ class Requests:
         random, frames = self.random, bytearray()
         for _ in range(count):
             chance = random.random()
-            if chance < 0.03:
+            if chance < self.changes:
                 self.habits[random.randrange(len(self.habits))] = self._habit()
-            elif chance < 0.04:
+            elif 0.03 < chance < 0.04:
                 self.client_id = f"client {random.randrange(100_000)}"
             if chance > 0.95:
                 frame = self._other()
@@ -137,7 +139,7 @@ class Requests:
     def _habit(self) -> Habit:
         kind = self.random.choices(
             (self._produce, self._fetch, self._commit, self._heartbeat, self._metadata, self._as_recorded),
-            (9, 6, 3, 1, 3, 6),
+            (9, 9, 3, 1, 3, 6),
         )[0]  # fmt: skip
         return kind()
 
@@ -232,6 +234,9 @@ class Requests:
 
     def _fetch(self) -> Habit:
         random = self.random
+        if self.scene.in_sessions and random.random() < 0.1:
+            fetching = random.choice(self.scene.in_sessions)
+            return lambda: fetching.next_frame(self)  # in a session of somebody else
         version = random.choice((*range(19), 4, 11, 12, 13, 17, 17))
         topics = [
             FetchRequest.FetchTopic(
@@ -368,48 +373,105 @@ class _Fetching:
         self._message = message
         self._version = version
         self._all = message.topics
-        self._forgotten = message.forgotten_topics_data
+        self._ends: dict[tuple[str, UUID, int], int] = {}  # of logs, as far as it has heard
         random = requests.random
-        self._has_session = version >= 7 and random.random() < 0.5
-        self._session_id = 0
-        self._epoch = 0
+        self._has_session = version >= 7 and random.random() < 0.7
+        self._has_epochs = random.random() < 0.5  # those of leaders
+        self._session_id = self._epoch = 0
+        self._is_asked = False  # for a session
+        self._is_refused = False  # some partition
         message.session_id, message.session_epoch = 0, -1
         message.forgotten_topics_data = []
 
-    def next_frame(self) -> bytes:
-        random, message = self._requests.random, self._message
+    def next_frame(self, requests: Requests | None = None) -> bytes:
+        """A frame that these `requests` send, or those it is of."""
+        requests = requests or self._requests
+        random, message = requests.random, self._message
         message.topics = self._all
-        self._requests._renew(self._all)
+        requests._renew(self._all)
         for topic in self._all:
             for partition in topic.partitions:
-                partition.fetch_offset = random.choice((0, 1, 3, 10, 30, 31, 32, 100_000))
                 if random.random() < 0.1:
-                    partition.partition = self._requests._index()
-                if self._version >= 9:
+                    partition.partition = requests._index()
+                end = self._ends.get((*self._named(topic), partition.partition), 0)
+                partition.fetch_offset = random.choice((0, end // 2, end, end))
+                if random.random() < 0.1:
+                    partition.fetch_offset = random.choice((1, 3, 10, 30, 31, 32, 100_000))
+                if self._version >= 9 and self._has_epochs:
                     partition.current_leader_epoch = random.choice((-1, -1, -1, 0, 1))
-                if self._version >= 12:
+                if self._version >= 12 and self._has_epochs:
                     partition.last_fetched_epoch = random.choice((-1, -1, -1, 0))
         if self._has_session:
-            message.session_id, message.session_epoch = self._session_id, self._epoch
-            if self._session_id:
-                message.topics = self._all if random.random() < 0.2 else []
-                self._epoch += 1
-                if random.random() < 0.02:
-                    self._epoch += 1
-        frame = self._requests.frame(message, self._version)
-        if self._has_session:
-            self._requests.fetches[self._requests.correlation_id] = self
+            self._go_on(random)
+        frame = requests.frame(message, self._version)
+        requests.fetches[requests.correlation_id] = self
         return frame
 
-    def heard(self, answer: bytes) -> None:
-        at = 9 if self._version >= 12 else 8
-        if len(answer) < at + 6:
+    def _go_on(self, random: Random) -> None:
+        """Put the session into the message, and of its partitions those that have moved."""
+        message = self._message
+        message.session_id, message.session_epoch = self._session_id, self._epoch
+        message.forgotten_topics_data = []
+        if not self._session_id:
+            if self._is_asked and random.random() < 0.7:
+                message.session_epoch = -1
+            self._is_asked = True
             return
-        code, session_id = _session_of(answer, at)
-        if code:
+        chance = random.random()
+        if self._is_refused:
+            self._is_refused = False
+            chance = 1
+        if chance < 0.8:
+            message.topics = []
+        if 0.4 < chance < 0.8 and self._all:
+            topic = random.choice(self._all)
+            moved = random.sample(topic.partitions, min(len(topic.partitions), 1))
+            message.topics = [
+                FetchRequest.FetchTopic(
+                    topic=topic.topic, topic_id=topic.topic_id, partitions=moved
+                )
+            ]
+            if random.random() < 0.1:
+                message.forgotten_topics_data = [
+                    FetchRequest.ForgottenTopic(
+                        topic=topic.topic,
+                        topic_id=topic.topic_id,
+                        partitions=[random.randrange(PARTITIONS)],
+                    )
+                ]
+        self._epoch += 1
+        chance = random.random()
+        if chance < 0.01:
+            message.session_epoch += random.choice((-1, 1, -self._epoch, 2**30))
+        elif chance < 0.015:
+            message.session_epoch = random.choice((0, -1))  # it is over
+
+    def _named(self, topic: Any) -> tuple[str, UUID]:
+        """How requests of this version name a topic."""
+        return ("", topic.topic_id) if self._version >= 13 else (topic.topic, UUID(int=0))
+
+    def heard(self, answer: bytes) -> None:
+        """Note where the logs end, and the session."""
+        head = 5 if self._version >= 12 else 4
+        try:
+            response, _ = decode(FetchResponse, self._version, memoryview(answer), head)
+        except (ProtocolError, IndexError, struct.error):
+            return  # its request was spoilt
+        for topic in response.responses:
+            for data in topic.partitions:
+                self._ends[*self._named(topic), data.partition_index] = max(0, data.high_watermark)
+                self._is_refused |= data.error_code != 0
+        if not self._has_session:
+            return
+        session_id = response.session_id
+        if response.error_code:
             self._session_id = self._epoch = 0
+            self._is_asked = False
         elif not self._session_id and session_id:
             self._session_id, self._epoch = session_id, 1
+            sessions = self._requests.scene.in_sessions
+            if self not in sessions:
+                sessions.append(self)
 
 
 @cache

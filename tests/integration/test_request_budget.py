@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from benchmarks.processes import RunningBroker
 from benchmarks.raw_client import RawClient
 from benchmarks.request_kinds import (
     Fetch,
+    Frames,
     Heartbeat,
     Metadata,
     OffsetCommit,
@@ -70,13 +72,27 @@ BUDGETS: list[tuple[str, Any, Budget]] = [
         Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100, answered=64),
         Budget(66, 115, 5, MARGIN_OF_CHANCE),
     ),
+    (
+        "fetch 100 B in a session",
+        Fetch(batch_bytes=100, record_bytes=100, batches=1_000, in_session=True),
+        Budget(65, 102, 3),
+    ),
+    (
+        "fetch 1 MB in a session",
+        Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100, answered=64, in_session=True),
+        Budget(78, 123, 5, MARGIN_OF_CHANCE),
+    ),
     ("heartbeat", Heartbeat(), Budget(18, 25, 1)),
     ("commit", OffsetCommit(), Budget(54, 69, 2)),
     ("metadata of a topic", Metadata(topics=1), Budget(22, 29, 1)),
 ]
 
 
-DELIVERED = Budget(88, 134, 5, MARGIN_OF_CHANCE)  # a record, produced while a consumer waits for it
+# A record, produced while a consumer waits for it, that has a session or none.
+DELIVERED = {
+    False: Budget(88, 134, 5, MARGIN_OF_CHANCE),
+    True: Budget(100, 138, 5, MARGIN_OF_CHANCE),
+}
 
 
 class CountedBroker(NamedTuple):
@@ -126,31 +142,46 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
     ("load", "budget"), [pytest.param(*each[1:], id=each[0]) for each in BUDGETS]
 )
 def test_a_request_keeps_to_its_budget(broker: CountedBroker, load: Any, budget: Budget) -> None:
-    frames = load.made(broker.running, 1_000).frames
+    made = load.made(broker.running, 1_000)
+    frames = sent_in_turn(made)
     client = RawClient(broker.running.address)
 
     def ask() -> None:
-        for at in range(REQUESTS):
-            client.send(frames[at % len(frames)])
+        for frame in islice(frames, REQUESTS):
+            client.send(frame)
             client.receive()
 
     ask()  # it is known from now on
     ask()
-    counted = broker.calls(client, ask, frames[0])
+    counted = broker.calls(client, ask, made.frames[0])
     client.close()
 
     assert_kept(counted, budget)
 
 
-def test_a_record_reaches_a_waiting_consumer_within_its_budget(broker: CountedBroker) -> None:
-    raw_client.create_topic(broker.running.address, "delivered")
-    load = delivery_at(broker.running.address, "delivered", 100, acks=1)
-    producer, consumer = (RawClient(broker.running.address) for _ in range(2))
-    fetch, end = bytearray(load.fetch), load.offset
+def sent_in_turn(made: Frames) -> Iterator[bytes]:
+    """The frames, again and again; those of a session have its epochs."""
+    at = made.rising_at
+    for number, frame in enumerate(cycle(made.frames), 1):
+        yield frame[:at] + number.to_bytes(4, "big") + frame[at + 4 :] if at else frame
+
+
+@pytest.mark.parametrize("in_session", [False, True])
+def test_a_record_reaches_a_waiting_consumer_within_its_budget(
+    broker: CountedBroker, in_session: bool
+) -> None:
+    address, topic = broker.running.address, f"delivered-{in_session}"
+    raw_client.create_topic(address, topic)
+    load = delivery_at(address, topic, 100, acks=1, in_session=in_session)
+    producer, consumer = RawClient(address), RawClient(address)
+    fetch, end, epoch = bytearray(load.fetch), load.offset, load.first
 
     def ask() -> None:
-        nonlocal end
+        nonlocal end, epoch
         for _ in range(REQUESTS):
+            if in_session:
+                epoch += 1
+                fetch[load.rising_at : load.rising_at + 4] = epoch.to_bytes(4, "big")
             fetch[load.offset_at : load.offset_at + 8] = end.to_bytes(8, "big")
             consumer.send(bytes(fetch))
             producer.send(load.produce)
@@ -159,8 +190,8 @@ def test_a_record_reaches_a_waiting_consumer_within_its_budget(broker: CountedBr
             end += 1
 
     ask()
-    counted = broker.calls(RawClient(broker.running.address), ask, load.produce)
-    assert_kept(counted, DELIVERED)
+    counted = broker.calls(RawClient(address), ask, load.produce)
+    assert_kept(counted, DELIVERED[in_session])
 
 
 def assert_kept(counted: dict[str, int], budget: Budget) -> None:

@@ -31,7 +31,9 @@ from kbroker.replication.reads.quiet_partitions import QuietPartitions
 
 NO_SESSION = 0
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-_ORIGINS = [[FetchOrigin(by_id, broker) for broker in (False, True)] for by_id in (False, True)]
+News = list[tuple[FetchPartition, PartitionData]]
+ORIGINS = [[FetchOrigin(by_id, broker) for broker in (False, True)] for by_id in (False, True)]
+"""By whether topics go by id, and whether a follower asks."""
 
 
 class FetchContext:
@@ -64,7 +66,7 @@ class FetchContext:
         self._named: dict[Hashable, FetchPartition] = {}
         self._topics: dict[Hashable, FetchResponse.FetchableTopicResponse] = {}
         self.asked_for: list[FetchPartition] = []
-        self.origin = origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
+        self.origin = origin = ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
         self.session: FetchSession | None = None
         self._epoch = epoch = request.session_epoch
         self._epoch_after = NO_EPOCH  # in a session that goes on: of its next request
@@ -154,9 +156,11 @@ class FetchContext:
                 raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             if session.partitions:
                 self._named = {}
-                if session.quiet is not None:
-                    self._sessions.note_fetch(session.quiet, _follower_of(request))
-                self.asked_for = list(session.to_read)
+                quiet = session.quiet  # it has nothing new
+                if quiet is not None:
+                    self._sessions.note_fetch(quiet, _follower_of(request))
+                to_read = session.partitions if quiet is None else quiet.noisy
+                self.asked_for = list(to_read.values())
                 return
             self._sessions.remove(session.session_id)
             self.session = None
@@ -183,22 +187,36 @@ class FetchContext:
     def add(self, asked_for: list[FetchPartition], answers: list[PartitionData]) -> None:
         """Put some of the answers into the response, in the order of `asked_for`."""
         session, origin = self.session, self.origin
-        pairs = zip(asked_for, answers, strict=True)
         if session is None:
-            self._put(pairs)
+            self._put(zip(asked_for, answers, strict=True))
         elif self._epoch == INITIAL_EPOCH:
-            for asked, data in pairs:
-                note_news(asked, data)
+            for asked, data in zip(asked_for, answers, strict=True):
+                note_news(asked, data, has_records=bool(data.records))
                 session.name(session_key(asked, origin), asked)
             self._put(zip(asked_for, answers, strict=True))
         elif not self.is_over:
-            news, by_id = [], origin.uses_topic_ids
-            for asked, data in pairs:
-                if note_news(asked, data):
-                    news.append((asked, data))
+            self._put(self.news(asked_for, answers))
+
+    def news(self, asked_for: list[FetchPartition], answers: list[PartitionData]) -> News:
+        """Note that the client of a session is sent some answers: those of them that are news to
+        it. It goes on, and is not over.
+        """
+        session, news = self.session, []
+        assert session is not None
+        by_id = self.origin.uses_topic_ids
+        for asked, data in zip(asked_for, answers, strict=True):
+            has_records = bool(data.records)
+            if note_news(asked, data, has_records=has_records):
+                news.append((asked, data))
+            if has_records or session.quiet is not None:
                 place = asked.topic_partition
                 session.answered((asked.topic_id.int, place[1]) if by_id else place, asked, data)
-            self._put(news)
+        return news
+
+    def with_news(self, news: News) -> FetchResponse:
+        """The response to a request of a session, of which this is news."""
+        self._put(news)
+        return self.end()
 
     def end(self) -> FetchResponse:
         """The response with everything added so far."""

@@ -60,11 +60,6 @@ class FetchSession:
         """Whether the client's connection is closed; a client that returns starts over."""
         return self.connection is not None and self.connection.is_closed
 
-    @property
-    def to_read(self) -> Iterable[FetchPartition]:
-        """The partitions that may have something new."""
-        return (self.partitions if self.quiet is None else self.quiet.noisy).values()
-
     def name(self, key: Hashable, asked: FetchPartition) -> None:
         """Take over a partition as a request names it."""
         known = self.partitions.get(key)
@@ -90,21 +85,19 @@ class FetchSession:
             self.quiet.forgotten(key, known)
 
     def answered(self, key: Hashable, asked: FetchPartition, data: PartitionData) -> None:
-        """Note that the client is sent `data`, and put a busy partition last, to be fair."""
+        """Note that the client is sent `data`, and put a busy partition last, to be fair. Only a
+        follower's session has to hear of data without records.
+        """
         if self.quiet is not None:
             self.quiet.answered(key, asked, data)
-        elif data.records is not None and len(data.records) and self.partitions.get(key) is asked:
+        elif self.partitions.get(key) is asked:
             del self.partitions[key]
             self.partitions[key] = asked
 
-    def end_waits(self) -> None:
-        """End the wait of the last request: nobody wants its answer any more."""
+    def close(self) -> None:
+        """End the wait and the quiet of a session that is over."""
         if self.end_wait is not None:
             self.end_wait()
-
-    def close(self) -> None:
-        """End the waits and the quiet of a session that is over."""
-        self.end_waits()
         if self.quiet is not None:
             self.quiet.end_all()
 
@@ -175,9 +168,9 @@ def find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> N
             asked.topic_partition = TopicPartition(topic_name(asked.topic_id) or "", index)
 
 
-def note_news(asked: FetchPartition, data: PartitionData) -> bool:
+def note_news(asked: FetchPartition, data: PartitionData, *, has_records: bool) -> bool:
     """Whether `data` is news to the client, to which it is sent now."""
-    is_news = data.records is not None and len(data.records) > 0
+    is_news = has_records
     if data.high_watermark != asked.sent_high_watermark:
         asked.sent_high_watermark = data.high_watermark
         is_news = True

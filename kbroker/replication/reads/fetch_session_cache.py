@@ -58,6 +58,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def find(self, session_id: int) -> FetchSession | None:
+        """The session of that id, if there is one; this is no use of it."""
+        return self._sessions.get(session_id)
+
     def size(self, session_id: int) -> int:
         """The number of partitions of a session; 0 if there is no such session."""
         session = self._sessions.get(session_id)
@@ -86,7 +90,8 @@ class FetchSessions:
             )
         if session.origin != origin:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.end_waits()
+        if session.end_wait is not None:
+            session.end_wait()  # nobody wants that answer any more
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         session.connection = connection

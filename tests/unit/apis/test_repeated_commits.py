@@ -22,6 +22,7 @@ from tests.fakes.brokers.group_caller import GroupCaller
 from tests.fakes.clusters.replication import Replication
 from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
 from tests.fakes.requests.recording_quotas import RecordingQuotas
+from tests.fakes.requests.recording_replier import local_connection
 from tests.fakes.requests.repeating_client import RepeatingClient
 from tests.fakes.requests.request_frames import answer_to, frame_of
 
@@ -225,4 +226,4 @@ def test_these_have_no_shortcut(request_: OffsetCommitRequest, version: int) -> 
     services = GroupCaller().services
     served = Served(registered()[8], version, services)
 
-    assert OffsetCommitShortcut.of(services, served, request_) is None
+    assert OffsetCommitShortcut.of(services, served, request_, local_connection()) is None
