@@ -30,7 +30,7 @@ from kbroker.replication.reads.fetch_context import (
 from kbroker.replication.reads.fetch_params import NO_EPOCH
 from kbroker.replication.reads.fetch_session import find_names
 
-_FORMS_MAX = 16  # of a shortcut: one for each topic and number of partitions in an answer
+FORMS_MAX = 16  # of a shortcut: one for each topic and number of partitions in an answer
 _FIRST_VERSION_WITH_EPOCHS = 9
 _FIRST_VERSION_WITH_FETCHED_EPOCHS = 12
 
@@ -170,7 +170,7 @@ class SessionFetchShortcut:
         key = topic, len(news)
         form = self._forms.get(key)
         if form is None:
-            if len(self._forms) == _FORMS_MAX:
+            if len(self._forms) == FORMS_MAX:
                 self._forms.clear()
             form = self._forms[key] = self._form_of(news)
         response: Response = new_tuple(Response, (form.pieces(filled, records), 0, None))

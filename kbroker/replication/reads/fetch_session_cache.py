@@ -59,7 +59,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, session_id: int) -> FetchSession | None:
-        """The session of that id, if there is one; this is no use of it."""
+        """The session of that id, if there is one. To look is not to use it."""
         return self._sessions.get(session_id)
 
     def size(self, session_id: int) -> int:

@@ -164,7 +164,7 @@ async def test_whatever_is_asked_for_is_answered_as_by_the_handler(cluster, apis
 async def test_answers_are_grouped_by_topic_and_have_forms_of_their_own(
     cluster, apis, version, monkeypatch
 ):
-    monkeypatch.setattr(session_fetch_shortcut, "_FORMS_MAX", 1)
+    monkeypatch.setattr(session_fetch_shortcut, "FORMS_MAX", 1)
     logs = {place: cluster.lead(*place) for place in (("t", 0), ("u", 0), ("t", 1))}
     pair = Pair(apis, version)
     await pair.ask(*[(*place, 0) for place in logs])
