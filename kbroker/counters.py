@@ -2,12 +2,14 @@
 
 Pure. A part owns its counters and increments them in place (`counter.value += 1`: no call); a
 measure is a function, called only when somebody looks. The part registers both under Kafka's names,
-or under its own package's if Kafka has none.
+or under its own package's if Kafka has none. What there is of every topic, partition or API is a
+table, whose rows are made when somebody looks: what is gone has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 
@@ -41,6 +43,49 @@ Gauge = Callable[[], float]
 """Says how much there is now. Cheap, and free of effects."""
 
 
+class Kind(Enum):
+    """The kinds of metrics: what only grows, what is now, how values are spread."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """A metric that several things have: its name without the tags that tell them apart."""
+
+    name: MetricName
+    kind: Kind
+
+
+class Histogram(NamedTuple):
+    """Nanoseconds by their highest bit: `counts[n]` are those of n bits, `total_ns` all of them."""
+
+    counts: Sequence[int]
+    total_ns: int
+
+
+Value = float | Histogram
+Row = tuple[tuple[str, ...], tuple[Value, ...]]
+"""The tags of one thing and what it has of each metric."""
+
+
+class Table(NamedTuple):
+    """Metrics with one value each for each of many things, which `tags` tell apart.
+
+    `rows` walks through them step by step, between which things may come and go: it has each once,
+    and no step takes long.
+    """
+
+    metrics: tuple[Metric, ...]
+    tags: tuple[str, ...]
+    rows: Callable[[], Iterator[Row]]
+
+
+Sample = tuple[Table, tuple[str, ...], tuple[Value, ...]]
+"""One row of a table."""
+
+
 class CounterRegistry:
     """The counters and gauges of one broker.
 
@@ -54,16 +99,36 @@ class CounterRegistry:
 
     def __init__(self) -> None:
         self._sources: dict[MetricName, Counter | Gauge] = {}
+        self._kinds: dict[MetricName, Kind] = {}
+        self._tables: list[Table] = []
 
     def __iter__(self) -> Iterator[MetricName]:
         """All names, in the order of registration."""
         return iter(self._sources)
 
-    def add(self, name: MetricName, source: Counter | Gauge) -> None:
-        """Register a counter or gauge. Raises ValueError for a name that is taken."""
+    def add(self, name: MetricName, source: Counter | Gauge, kind: Kind | None = None) -> None:
+        """Register a counter or gauge; with a kind, a function that gives what only grows. Raises
+        ValueError for a name that is taken.
+        """
         if name in self._sources:
             raise ValueError(f"{name} is registered already")
         self._sources[name] = source
+        self._kinds[name] = kind or (Kind.COUNTER if isinstance(source, Counter) else Kind.GAUGE)
+
+    def add_table(self, table: Table) -> None:
+        """Register metrics of many things."""
+        self._tables.append(table)
+
+    def samples(self) -> Iterator[Sample]:
+        """Walk through all values of now, a few microseconds a step: others may run in between."""
+        for name, source in list(self._sources.items()):
+            value = source.value if isinstance(source, Counter) else source()
+            metric = Metric(name._replace(tags=()), self._kinds[name])
+            tags, values = tuple(tag for tag, _ in name.tags), tuple(each for _, each in name.tags)
+            yield Table((metric,), tags, _no_rows), values, (value,)
+        for table in list(self._tables):
+            for tags, found in table.rows():
+                yield table, tags, found
 
     def source(self, name: MetricName) -> Counter | Gauge:
         """Return the counter or gauge of a name. Raises KeyError for an unknown one."""
@@ -73,3 +138,7 @@ class CounterRegistry:
         """Return the present value. Raises KeyError for an unknown name."""
         source = self._sources[name]
         return source.value if isinstance(source, Counter) else source()
+
+
+def _no_rows() -> Iterator[Row]:
+    return iter(())

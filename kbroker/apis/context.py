@@ -87,13 +87,18 @@ class Services:
 class RequestContext:
     """The surroundings of one request."""
 
-    __slots__ = ("api_version", "connection", "header", "services", "since")
+    __slots__ = ("api_version", "began_ns", "connection", "header", "services", "since")
 
     twice = _NOTHING_TWICE  # beyond what a handler can see itself
 
     def __init__(
-        self, header: RequestHeader, connection: ConnectionInfo, services: Services
+        self,
+        header: RequestHeader,
+        connection: ConnectionInfo,
+        services: Services,
+        began_ns: int = 0,
     ) -> None:
+        self.began_ns = began_ns  # of the performance counter
         self.header = header
         self.api_version = header.api_version  # and of the answer
         self.connection = connection
@@ -175,9 +180,15 @@ class LargeContext(RequestContext):
     __slots__ = ("share", "twice")
 
     def __init__(
-        self, request: Request, services: Services, share: Share, twice: NamedTwice = _NOTHING_TWICE
+        self,
+        request: Request,
+        services: Services,
+        share: Share,
+        twice: NamedTwice = _NOTHING_TWICE,
+        *,
+        began_ns: int = 0,
     ) -> None:
-        super().__init__(request.header, request.connection, services)
+        super().__init__(request.header, request.connection, services, began_ns)
         self.share = share
         self.twice = twice
 

@@ -86,12 +86,21 @@ def add_leader_addresses(ctx: RequestContext, leaders: set[int], response: Fetch
     ]
 
 
+def count_sent(asked_for: Iterable[FetchPartition]) -> None:
+    """Count the bytes that a consumer is sent, as they were read last."""
+    for asked in asked_for:
+        asked.counters.bytes_out += asked.found_bytes
+
+
 def answered(answers: Answers, ctx: RequestContext, context: FetchContext) -> FetchResponse:
     """Return the answer to a request of which this was read."""
     if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
         settle_codes(answers)
     if context.origin.is_follower:
         ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
+    else:
+        for asked in context.asked_for:
+            asked.counters.bytes_out += asked.found_bytes
     response = context.response(answers)
     for data in answers:  # a generator in `any` takes three times as long
         if data.error_code:

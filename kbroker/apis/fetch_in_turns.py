@@ -16,6 +16,7 @@ from kbroker.apis.fetch_answers import (
     FIRST_VERSION_WITH_STORAGE_ERROR,
     Answers,
     add_leader_addresses,
+    count_sent,
     explain,
     hidden_topics,
     settle_codes,
@@ -73,6 +74,7 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
         if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
             settle_codes(told)
         leaders |= explain(ctx, some, told, context.origin)
+        count_sent(some)
         context.add(some, told)
         await turn()
     response = context.end()

@@ -155,6 +155,8 @@ class FetchShortcut:
             if self._has_start_offsets:
                 filled.append(data.log_start_offset)
             records.append(data.records)  # type: ignore[arg-type]
+        for asked in self._asked_for:
+            asked.counters.bytes_out += asked.found_bytes
         response: Response = new_tuple(Response, (self._form.pieces(filled, records), 0, None))
         return response
 

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 from kbroker.apis.context import Later, RequestContext, Result
 from kbroker.apis.served_api import Answered, HandlerToCall, Served, Shortcut
-from kbroker.counters import Counter
 from kbroker.memory_room import MemoryRoom
 from kbroker.model import new_tuple
 from kbroker.protocol.header import RequestHeader
@@ -126,7 +126,6 @@ class Lanes:
         "_lanes",
         "_memory",
         "_missed",
-        "_requests",
         "_wait",
         "is_viewed",
         "room",
@@ -138,16 +137,14 @@ class Lanes:
         memory: MemoryRoom,
         room: LaneRoom,
         answer: Answer,
-        requests: Counter,
     ) -> None:
         """`memory` is that of large requests, `room` for templates; `answer` calls a handler, and
-        encodes what it says; `requests` counts all.
+        encodes what it says.
         """
         self._connection = connection
         self._memory = memory
         self.room = room
         self._answer = answer
-        self._requests = requests
         self._lanes: list[_Lane] = []  # the last used comes first
         self._missed = 0  # since one was learnt
         self._wait = _WAIT
@@ -171,19 +168,24 @@ class Lanes:
             if lane is not self._lanes[0]:
                 self._lanes.remove(lane)
                 self._lanes.insert(0, lane)
+            counters = lane.served.counters
             if lane.shortcut is not None:
-                self._requests.value += 1
+                began_ns = perf_counter_ns()
+                counters.requests += 1
                 try:
                     answer = lane.shortcut.answer(values)
                 except Exception as error:  # where bugs are caught
                     answer = partial(_raise, error)
                 if isinstance(answer, bytes):
+                    took_ns = perf_counter_ns() - began_ns
+                    counters.times[took_ns.bit_length()] += 1
+                    counters.time_ns += took_ns
                     return answer
-                return self._conclude(lane, values, end - start, answer)
+                return self._conclude(lane, values, end - start, answer, began_ns)
             if self._memory.is_full:
                 return None
-            self._requests.value += 1
-            return self._fill(lane, values, end - start, None)
+            counters.requests += 1
+            return self._fill(lane, values, end - start, None, perf_counter_ns())
         return None
 
     def _conclude(
@@ -192,18 +194,29 @@ class Lanes:
         values: list[Any],
         size_bytes: int,
         answer: Response | HandlerToCall | Coming[Answered] | None,
+        began_ns: int,
     ) -> Result | Later:
         """Make of what a shortcut has said what the handler of requests would give."""
         self.is_viewed = False
         if isinstance(answer, Response):
+            counters, took_ns = lane.served.counters, perf_counter_ns() - began_ns
+            counters.times[took_ns.bit_length()] += 1
+            counters.time_ns += took_ns
             return answer
         if isinstance(answer, Coming):
             self._connection.waits_for = answer.outcome
-            return answer.ended_by(partial(self._end, answer.finish, lane, values, size_bytes))
-        return self._fill(lane, values, size_bytes, answer)
+            return answer.ended_by(
+                partial(self._end, answer.finish, lane, values, size_bytes, began_ns)
+            )
+        return self._fill(lane, values, size_bytes, answer, began_ns)
 
     def _end(
-        self, finish: Callable[[], Answered], lane: _Lane, values: list[Any], size_bytes: int
+        self,
+        finish: Callable[[], Answered],
+        lane: _Lane,
+        values: list[Any],
+        size_bytes: int,
+        began_ns: int,
     ) -> Any:
         """The answer of a request that has waited on its shortcut."""
         self._connection.waits_for = None
@@ -212,13 +225,21 @@ class Lanes:
         except Exception as error:  # where bugs are caught
             answer = partial(_raise, error)
         if not isinstance(answer, bytes | Response):
-            return self._fill(lane, values, size_bytes, answer)
+            return self._fill(lane, values, size_bytes, answer, began_ns)
+        counters, took_ns = lane.served.counters, perf_counter_ns() - began_ns
+        counters.times[took_ns.bit_length()] += 1
+        counters.time_ns += took_ns
         if isinstance(answer, Response):
             return answer
         return Response([answer[_SIZE_BYTES:]]) if answer else NoResponse()
 
     def _fill(
-        self, lane: _Lane, values: list[Any], size_bytes: int, handler: HandlerToCall | None
+        self,
+        lane: _Lane,
+        values: list[Any],
+        size_bytes: int,
+        handler: HandlerToCall | None,
+        began_ns: int,
     ) -> Result | Later:
         """Have the request answered that has these values."""
         served, message = lane.served, lane.message
@@ -230,9 +251,13 @@ class Lanes:
             RequestHeader, (served.key, served.version, correlation_id, lane.client_id)
         )
         request = new_tuple(Request, (header, _NO_FRAME, 0, connection, size_bytes))
-        ctx = RequestContext(header, connection, served.services)
+        ctx = RequestContext(header, connection, served.services, began_ns)
         result = self._answer(served, request, ctx, message, handler)
         is_answered = isinstance(result, Response)
+        if is_answered or isinstance(result, NoResponse):
+            counters, took_ns = served.counters, perf_counter_ns() - began_ns
+            counters.times[took_ns.bit_length()] += 1
+            counters.time_ns += took_ns
         if is_answered:
             lane.let_go()
         elif isinstance(result, Accepted) or not isinstance(result, Coming):

@@ -42,9 +42,11 @@ _TEXT_CHARACTERS = 300
 
 
 class RefusedRequests:
-    """Logs refusals, and counts those that it leaves out because a like one was just logged."""
+    """Logs refusals, and counts those that it leaves out because a like one was just logged. All
+    that it hears of go to `count`, by API key and code.
+    """
 
-    __slots__ = ("_clock", "_config", "_lines", "_of_topic")
+    __slots__ = ("_clock", "_config", "_lines", "_of_topic", "count")
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class RefusedRequests:
         self._config = config
         self._of_topic = of_topic
         self._lines = RareLines()
+        self.count: Callable[[int, int], None] = lambda _key, _code: None
 
     def tell(
         self, header: RequestHeader, connection: ConnectionInfo, request: Message, answer: Message
@@ -76,6 +79,7 @@ class RefusedRequests:
         if connection.is_forwarded:
             return  # the broker that the client asked logs it
         for refused in entries:
+            self.count(header.api_key, refused.code)
             if is_told(header.api_key, refused.code) and not _only_looks(
                 header, connection, refused.code
             ):

@@ -23,6 +23,7 @@ from kbroker.apis.large_requests import (
 )
 from kbroker.apis.refused_requests import told
 from kbroker.apis.registry import Api, Handler
+from kbroker.apis.request_counters import RequestCounters
 from kbroker.apis.request_parts import AS_A_WHOLE, parts_in
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.codec import decoder_of, encoder_of
@@ -69,6 +70,7 @@ class Served:
     """All that is known beforehand about one version of one API."""
 
     __slots__ = (
+        "counters",
         "decode",
         "encode",
         "exempt",
@@ -93,7 +95,13 @@ class Served:
         "version",
     )
 
-    def __init__(self, api: Api, version: int, services: Services) -> None:
+    def __init__(
+        self,
+        api: Api,
+        version: int,
+        services: Services,
+        counters: RequestCounters | None = None,
+    ) -> None:
         handler = handler_of(api)
         self.sender = sender_of(api.key, version)
         if self.sender is Sender.ANYBODY:
@@ -111,6 +119,7 @@ class Served:
         self.repeats = bool(api.repeats)
         self.exempt = api.exempt
         self.services = services
+        self.counters = counters or RequestCounters()
         self.is_in_force = True  # no others have taken the place of these services
         self.quotas = services.quotas
         asks_nobody = services.authorizer is ALLOW_ALL and services.quotas is None

@@ -148,6 +148,8 @@ class SessionFetchShortcut:
         for asked, data in zip(context.asked_for, answers, strict=True):
             if data.error_code or data.aborted_transactions or asked.last_fetched_epoch >= 0:
                 return partial(_conclude, context, answers)
+        for asked in context.asked_for:
+            asked.counters.bytes_out += asked.found_bytes
         news = context.news(context.asked_for, answers)
         if not news:
             return self._no_news.frame((correlation_id,))

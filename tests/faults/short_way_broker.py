@@ -219,9 +219,9 @@ class HuntedBroker:
     def counters(self) -> str:
         """All that was counted since it serves."""
         return (
-            f"{self.request_channel.requests.value} requests came, {self.apis.requests.value} were "
-            f"answered, {self.apis.trailing_bytes.value} had trailing bytes, "
-            f"{self.apis.errors.value} bugs, {self.protocol_errors.value} connections failed"
+            f"{self.request_channel.requests.value} requests came, {self.apis.stats.requests} were "
+            f"answered, {self.apis.stats.trailing_bytes.value} had trailing bytes, "
+            f"{self.apis.stats.bugs.value} bugs, {self.protocol_errors.value} connections failed"
         )
 
     # What happens to it.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.counters import Counter, CounterRegistry, MetricName
+from kbroker.counters import Counter, CounterRegistry, Kind, Metric, MetricName, Table
 
 NAME = MetricName("kafka.network", "Acceptor", "Accepted", (("listener", "A"), ("shard", "1")))
 
@@ -28,3 +28,31 @@ def test_a_name_is_registered_once() -> None:
     registry.add(NAME, Counter())
     with pytest.raises(ValueError, match="name=Accepted"):
         registry.add(NAME, Counter())
+
+
+def test_samples_are_all_values_of_now_with_the_tags_that_tell_them_apart() -> None:
+    registry, accepted = CounterRegistry(), Counter()
+    registry.add(NAME, accepted)
+    registry.add(NAME._replace(name="Open", tags=()), lambda: 7)
+    sizes = {"t": (1, 2)}
+    size, records = (Metric(MetricName("kafka.log", "Log", name), Kind.GAUGE) for name in "ab")
+    registry.add_table(
+        Table(
+            (size, records),
+            ("topic",),
+            lambda: (((topic,), values) for topic, values in sizes.items()),
+        )
+    )
+    samples = registry.samples()
+    accepted.value += 1
+
+    (table, tags, values), *others = samples
+    assert (table.metrics[0].name, table.metrics[0].kind) == (
+        NAME._replace(tags=()),
+        Kind.COUNTER,
+    )
+    assert (table.tags, tags, values) == (("listener", "shard"), ("A", "1"), (1,))
+    assert [(table.metrics[0].kind, tags, values) for table, tags, values in others] == [
+        (Kind.GAUGE, (), (7,)),
+        (Kind.GAUGE, ("t",), (1, 2)),
+    ]

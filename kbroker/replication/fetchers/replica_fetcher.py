@@ -312,6 +312,7 @@ class ReplicaFetcher:
                 now_ms = self._parts.clock.now_ms()
                 info = partition.append_as_follower(records, now_ms, data.log_start_offset)
                 has_moved = info is not None
+                self._parts.hosted.topics.replication_bytes_in.value += len(records)
                 self._parts.throttle.copied(partition, len(records))
             has_moved |= partition.follow_leader(data.high_watermark, data.log_start_offset)
         except KafkaError as error:

@@ -11,6 +11,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.partitions.topic_counters import BrokerTopicStats
 
 
 class HostedPartitions:
@@ -20,6 +21,7 @@ class HostedPartitions:
         self.metadata = metadata
         self._online: dict[TopicPartition, Partition] = {}
         self._offline: set[TopicPartition] = set()
+        self.topics = BrokerTopicStats()
         self.find = self._online.get  # the partition if it is online here, else None
 
     def __len__(self) -> int:
@@ -56,15 +58,24 @@ class HostedPartitions:
 
     def add(self, partition: Partition) -> None:
         """Hold a partition, online from now on."""
-        self._offline.discard(partition.topic_partition)
-        self._online[partition.topic_partition] = partition
+        topic_partition = partition.topic_partition
+        self._offline.discard(topic_partition)
+        self._let_go(topic_partition)
+        partition.counters = self.topics.begin(topic_partition.topic)
+        self._online[topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Hold a partition no longer; returns it if it was online."""
         self._offline.discard(topic_partition)
-        return self._online.pop(topic_partition, None)
+        return self._let_go(topic_partition)
 
     def set_offline(self, topic_partition: TopicPartition) -> None:
         """Refuse every access, as the storage failed, until the partition is added again."""
-        self._online.pop(topic_partition, None)
+        self._let_go(topic_partition)
         self._offline.add(topic_partition)
+
+    def _let_go(self, topic_partition: TopicPartition) -> Partition | None:
+        partition = self._online.pop(topic_partition, None)
+        if partition is not None:
+            self.topics.end(topic_partition.topic)
+        return partition

@@ -33,6 +33,7 @@ from kbroker.replication.partitions.follower_parts import parts_for
 from kbroker.replication.partitions.high_watermark import next_high_watermark
 from kbroker.replication.partitions.partition_state import PartitionState
 from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
+from kbroker.replication.partitions.topic_counters import NOT_HOSTED
 
 
 class IsrChanges(Protocol):
@@ -55,6 +56,7 @@ class Partition:
         "_isr_changes",
         "_lag_time_max_ms",
         "append_has_committed",
+        "counters",
         "log",
         "state",
         "topic_partition",
@@ -72,6 +74,7 @@ class Partition:
         """`isr_changes` is None if there is no controller to ask for a new ISR."""
         self.topic_partition = topic_partition
         self.log = log
+        self.counters = NOT_HOSTED  # of its topic
         self.state = PartitionState(local_id=local_broker_id)
         self._lag_time_max_ms = lag_time_max_ms
         self._isr_changes = isr_changes

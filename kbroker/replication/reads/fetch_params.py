@@ -9,6 +9,7 @@ from uuid import UUID
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH, ZERO_UUID, TopicPartition
 from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.partitions.topic_counters import NOT_HOSTED, TopicCounters
 
 NO_EPOCH = -1
 
@@ -35,7 +36,7 @@ class FetchParams:
 @dataclass(slots=True, eq=False, repr=False)
 class FetchPartition:
     """One partition as a fetcher asks for it. A fetch session keeps it from request to request; the
-    last two fields are what the session sent last.
+    two offsets before the last two fields are what the session sent last.
     """
 
     topic_partition: TopicPartition  # the topic is "" while its id is unknown here
@@ -47,3 +48,5 @@ class FetchPartition:
     log_start_offset: int = -1  # the follower's, -1 from consumers
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
+    found_bytes: int = 0  # of records, by the last read
+    counters: TopicCounters = NOT_HOSTED

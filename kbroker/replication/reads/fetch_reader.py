@@ -42,6 +42,20 @@ _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED  # a look into the class costs 70 
 # would ask again at once, for as long as the partition is missing.
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
+# Ordinary fetchers get these and go on; Kafka counts no failed request.
+_NO_FAILURES = frozenset(
+    {
+        *UNKNOWN,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
 
 class FetchOutcome:
     """The outcome of one read. `available` has the bytes that each partition holds for this fetch,
@@ -96,11 +110,12 @@ class FetchReader:
             except KafkaError as error:
                 data = refusal_entry(asked, error.code)
                 available = 0
+                self._count_refused(asked, error.code)
                 if error.code in UNKNOWN:
                     outcome.unknown += 1
                 else:
                     outcome.must_answer = True
-            size = len(data.records)  # type: ignore[arg-type]
+            size = asked.found_bytes = len(data.records)  # type: ignore[arg-type]
             if size:
                 min_one_message = False
                 outcome.size_bytes += size
@@ -118,6 +133,8 @@ class FetchReader:
     ) -> tuple[PartitionData, int]:
         """Return an entry and its bytes: all that are wanted if it does not wait. KafkaError."""
         partition = self._partition_for(params, asked)
+        counters = asked.counters = partition.counters
+        counters.fetch_requests += 1
         if params.preferred_replica is not None:
             preferred = params.preferred_replica(partition, asked.fetch_offset)
             if preferred >= 0:  # the consumer reads from the replica nearest to it (KIP-392)
@@ -161,6 +178,13 @@ class FetchReader:
         available = found.available_bytes
         return data, available if available < asked.max_bytes else asked.max_bytes
 
+    def _count_refused(self, asked: FetchPartition, code: ErrorCode) -> None:
+        if code in _NO_FAILURES:
+            return
+        partition = self._hosted.find(asked.topic_partition)
+        if partition is not None:
+            partition.counters.failed_fetch_requests += 1
+
     def _holds_back(self, params: FetchParams, partition: Partition) -> bool:
         """Whether a throttled follower has to wait (KIP-73): never one in sync."""
         quotas, follower = self._quotas, params.replica_id
@@ -200,6 +224,7 @@ class FetchReader:
 
 def refusal_entry(asked: FetchPartition, code: ErrorCode) -> PartitionData:
     """The entry of a partition that cannot be read: no offsets, no records."""
+    asked.found_bytes = 0
     return PartitionData(
         partition_index=asked.topic_partition.partition,
         error_code=code,

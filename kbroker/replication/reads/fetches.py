@@ -154,8 +154,12 @@ class Fetches:
         return outcome
 
     def count_sent(self, asked_for: Sequence[FetchPartition], answers: Answers) -> None:
-        """Count the throttled bytes that a follower is sent, also if it is in sync."""
-        quotas = self._quotas
+        """Count the bytes that a follower is sent; those that are throttled, also if it is in
+        sync.
+        """
+        topics, quotas = self._hosted.topics, self._quotas
+        for asked in asked_for:
+            topics.replication_bytes_out.value += asked.found_bytes
         if quotas.leader.limit is None:
             return
         size = 0

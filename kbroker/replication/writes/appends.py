@@ -38,18 +38,21 @@ from kbroker.replication.partitions.produce_result import (
     AppendOutcome,
     PartitionProduceResult,
 )
+from kbroker.replication.partitions.topic_counters import TopicCounters
 from kbroker.replication.waiting.delayed_produce import DelayedProduce
 from kbroker.replication.waiting.purgatories import Purgatories
 from kbroker.replication.writes.long_appends import LongAppends, LongEntry
 from kbroker.replication.writes.shared_flush import SharedFlush
 
 Results = list[PartitionProduceResult]
-Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
+Records = memoryview | bytearray
+Entries = Collection[tuple[TopicPartition, Records]]
 
 # Read by every append; a look into the class of an enum costs 70 ns.
 _COORDINATOR = AppendOrigin.COORDINATOR
 
-# Refusals before the log's own checks: such an answer holds no log start offset.
+# Refusals before the log's own checks: such an answer holds no log start offset, and Kafka counts
+# no failed request.
 _WITHOUT_LOG_START_OFFSET = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -101,12 +104,11 @@ class Appends:
         results: Results = []
         pending: list[_Pending] = []
         later: list[LongEntry] = []
-        find = self._find
         is_own = origin is _COORDINATOR
         flushed_acks = self.shared_flush.waiting_acks if self.shared_flush is not None else ()
         for topic_partition, records in entries:
             try:
-                partition = find(topic_partition) or self.hosted.get(topic_partition)
+                partition = self._find(topic_partition) or self.hosted.get(topic_partition)
                 if not is_own and (topic_partition[0] in INTERNAL_TOPICS or self._waiting):
                     self._check_is_free(topic_partition)
                 info = partition.append_records_to_leader(
@@ -115,18 +117,21 @@ class Appends:
             except (KafkaError, TakesLongError) as error:
                 results.append(result := PartitionProduceResult(topic_partition))
                 if isinstance(error, KafkaError):
-                    self.refuse(result, error)
+                    self.refuse(result, error, records)
                 else:
                     later.append(LongEntry(result, records))
                 continue
-            first_offset, last_offset, _, _, append_time, start_offset, _, _ = info
+            first_offset, last_offset, _, _, append_time, start_offset, size, _ = info
             result = PartitionProduceResult(
                 topic_partition, NO_ERROR, first_offset, last_offset, append_time, start_offset
             )
             results.append(result)
+            counters, offsets = partition.counters, partition.log.offsets
+            counters.produce_requests += 1
+            counters.messages_in += last_offset - first_offset + 1
+            counters.bytes_in += size
             if partition.append_has_committed:
                 self.wake_produces(topic_partition)
-            offsets = partition.log.offsets
             if (
                 last_offset >= offsets.high_watermark
                 or last_offset + 1 >= offsets.flush_due_offset
@@ -146,14 +151,16 @@ class Appends:
     def shutdown(self) -> None:
         self._long.shutdown()
 
-    def refuse(self, result: PartitionProduceResult, error: KafkaError) -> None:
-        """Enter into a result that the append was refused."""
+    def refuse(self, result: PartitionProduceResult, error: KafkaError, records: Records) -> None:
+        """Enter into a result that the append of these records was refused."""
         topic_partition = result.topic_partition
         result.error_code = error.code
         if isinstance(error, InvalidRecordsError):
             result.error_message = error.message
             result.record_errors = error.record_errors
         partition = self.hosted.find(topic_partition)
+        if partition is not None:
+            _count_refused(partition.counters, error.code, len(records))
         knows_start = error.code not in _WITHOUT_LOG_START_OFFSET and not isinstance(
             error, InvalidRecordSetError
         )
@@ -295,7 +302,7 @@ class _LongRequest:
                 entry.records, self.required_acks, appends.clock.now_ms(), self._origin
             )
         except KafkaError as error:
-            appends.refuse(entry.result, error)
+            appends.refuse(entry.result, error, entry.records)
             return None
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:
@@ -308,8 +315,12 @@ class _LongRequest:
             if info is None:
                 return False
         except KafkaError as error:
-            appends.refuse(result, error)
+            appends.refuse(result, error, entry.records)
             return True
+        counters = partition.counters
+        counters.produce_requests += 1
+        counters.messages_in += info.last_offset - info.first_offset + 1
+        counters.bytes_in += info.records_size_bytes
         result.base_offset = info.first_offset
         result.last_offset = info.last_offset
         result.log_append_time_ms = info.log_append_time
@@ -320,6 +331,14 @@ class _LongRequest:
             appends.wake_produces(result.topic_partition)
         appends.wake_fetches(result.topic_partition)
         return True
+
+
+def _count_refused(counters: TopicCounters, code: ErrorCode, size_bytes: int) -> None:
+    counters.produce_requests += 1
+    if code is ErrorCode.MESSAGE_TOO_LARGE:
+        counters.bytes_rejected += size_bytes
+    if code not in _WITHOUT_LOG_START_OFFSET:
+        counters.failed_produce_requests += 1
 
 
 def _invalid_acks(entries: Entries) -> Results:

@@ -191,7 +191,8 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     replicas = data.replicas
     for part in (
         socket_server,
-        apis,
+        apis.stats,
+        replicas.hosted.topics,
         replicas.fetch_sessions,
         replicas.waiting,
         cluster.controller,

@@ -134,7 +134,7 @@ def test_a_bug_is_answered_and_logged_once_a_minute(caplog: pytest.LogCaptureFix
     apis = apis_with(bug)
     assert sent(apis.handle(request_of(12, 0, HEARTBEAT_V0))) == struct.pack(">ih", 7, -1)
     apis.handle(request_of(12, 0, HEARTBEAT_V0))
-    assert (len(caplog.records), apis.errors.value) == (1, 2)
+    assert (len(caplog.records), apis.stats.bugs.value) == (1, 2)
     CLOCK.advance(60_000)
     apis.handle(request_of(12, 0, HEARTBEAT_V0))
     assert len(caplog.records) == 2
@@ -181,7 +181,7 @@ def test_trailing_bytes_are_accepted_and_counted() -> None:
     apis = apis_with(lambda ctx, request: HeartbeatResponse())
     apis.handle(request_of(12, 0, HEARTBEAT_V0 + b"abc"))
     apis.handle(request_of(12, 0, HEARTBEAT_V0))
-    assert (apis.trailing_bytes.value, apis.requests.value) == (1, 2)
+    assert (apis.stats.trailing_bytes.value, apis.stats.requests) == (1, 2)
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_v0() -> None:
@@ -206,4 +206,4 @@ def test_a_tree_that_cannot_be_used_is_answered_with_what_clients_try_again_on(
     apis = apis_with(handler)
     answer = sent(apis.handle(request_of(12, 0, HEARTBEAT_V0)))
     assert answer == struct.pack(">ih", 7, code)
-    assert (code.retriable, apis.errors.value) == (True, 0)
+    assert (code.retriable, apis.stats.bugs.value) == (True, 0)

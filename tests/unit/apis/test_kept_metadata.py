@@ -197,7 +197,7 @@ def test_bytes_behind_a_request_are_counted_each_time(ask: Asker) -> None:
         ask(request("t", behind=b"x"))
 
     assert ask.made == 3
-    assert ask.apis.trailing_bytes.value == 2
+    assert ask.apis.stats.trailing_bytes.value == 2
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_bytes_beyond_a_request_in_parts_are_counted_each_time(many_topics: Aske
     for _ in range(2):
         many_topics(wanted)
 
-    assert many_topics.apis.trailing_bytes.value == 2
+    assert many_topics.apis.stats.trailing_bytes.value == 2
 
 
 def test_a_very_long_request_is_not_compared(many_topics: Asker) -> None:

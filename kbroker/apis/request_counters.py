@@ -1,0 +1,115 @@
+"""Counters of requests by API and version: how many came, how long their answers took, which errors
+they had.
+
+A time is counted in one of 64 boxes by its highest bit, so that it costs two looks at the clock and
+no call of a Python function. It begins with a request that has come whole, and ends with an answer
+that is handed to its connection; the time that its client takes to read it does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter_ns
+
+from kbroker.counters import (
+    Counter,
+    CounterRegistry,
+    Histogram,
+    Kind,
+    Metric,
+    MetricName,
+    Row,
+    Table,
+)
+from kbroker.errors import ErrorCode
+from kbroker.protocol.api_keys import ApiKey
+
+BOXES = 64  # of nanoseconds: the last begins after 292 years
+
+
+class RequestCounters:
+    """The requests of one version of an API."""
+
+    __slots__ = ("requests", "time_ns", "times")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.time_ns = 0  # of all answers
+        self.times = [0] * BOXES  # answers by the number of bits of their nanoseconds
+
+    def answered(self, began_ns: int) -> None:
+        """Count an answer. Those who answer most requests do this without a call."""
+        took_ns = perf_counter_ns() - began_ns
+        self.times[took_ns.bit_length()] += 1
+        self.time_ns += took_ns
+
+
+class RequestStats:
+    """The counters of all requests of a broker. Owned by the event loop."""
+
+    def __init__(self) -> None:
+        self._counters: dict[tuple[int, int], RequestCounters] = {}
+        self.errors: dict[tuple[int, int], int] = {}  # by API key and code
+        self.bugs = Counter()  # that were answered with UNKNOWN_SERVER_ERROR
+        self.trailing_bytes = Counter()  # requests with more behind their body, as of librdkafka
+
+    @property
+    def requests(self) -> int:
+        """The number of requests that came."""
+        return sum(counters.requests for counters in self._counters.values())
+
+    def of(self, api_key: int, version: int) -> RequestCounters:
+        """The counters of a version, made when it is asked for the first time."""
+        return self._counters.setdefault((api_key, version), RequestCounters())
+
+    def refused(self, api_key: int, code: int) -> None:
+        """Count an entry of an answer that has an error."""
+        self.errors[api_key, code] = self.errors.get((api_key, code), 0) + 1
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Register all of these under their names."""
+
+        def ours(name: str) -> MetricName:
+            return MetricName("kbroker.apis", "KafkaApis", name)
+
+        counters.add(ours("Requests"), lambda: self.requests, Kind.COUNTER)
+        counters.add(ours("Bugs"), self.bugs)
+        counters.add(ours("RequestsWithTrailingBytes"), self.trailing_bytes)
+        metrics = Metric(_kafkas("RequestsPerSec"), Kind.COUNTER)
+        counters.add_table(Table((metrics,), ("request", "version"), self._requests_by_version))
+        errors = Metric(_kafkas("ErrorsPerSec"), Kind.COUNTER)
+        counters.add_table(Table((errors,), ("request", "error"), self._errors_by_code))
+        times = Metric(_kafkas("TotalTimeMs"), Kind.HISTOGRAM)
+        counters.add_table(Table((times,), ("request",), self._times_by_api))
+
+    def _requests_by_version(self) -> Iterator[Row]:
+        for (key, version), counters in list(self._counters.items()):
+            yield (_name(key), str(version)), (counters.requests,)
+
+    def _errors_by_code(self) -> Iterator[Row]:
+        for (key, code), count in list(self.errors.items()):
+            yield (_name(key), _code_name(code)), (count,)
+
+    def _times_by_api(self) -> Iterator[Row]:
+        by_key: dict[int, list[RequestCounters]] = {}
+        for (key, _), counters in list(self._counters.items()):
+            by_key.setdefault(key, []).append(counters)
+        for key, versions in by_key.items():
+            times = [sum(box) for box in zip(*(each.times for each in versions), strict=True)]
+            total_ns = sum(each.time_ns for each in versions)
+            yield (_name(key),), (Histogram(times, total_ns),)
+
+
+def _kafkas(name: str) -> MetricName:
+    return MetricName("kafka.network", "RequestMetrics", name)
+
+
+def _name(key: int) -> str:
+    return ApiKey(key).api_name
+
+
+def _code_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:  # of a newer Kafka's controller
+        return str(code)
