@@ -29,6 +29,7 @@ IMPURE = {
 FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
 ONE_HOME = {
     "uvloop": "server/start/event_loop.py",
+    "uvicorn": "http/connection.py http/serving.py",
     "kazoo": "zk/ensemble/kazoo_connection.py zk/ensemble/kazoo_requests.py",
     "mmap": "log/disk/file_system.py network/receive_buffers.py",
 }

@@ -15,6 +15,7 @@ from kbroker.config.config_def import ConfigGroup, ConfigKey
 from kbroker.config.config_values import ConfigType, ConfigValue, invalid_value
 from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, PLUGIN_SETTINGS
 from kbroker.config.group_config import GroupConfig
+from kbroker.config.http_addresses import HTTP_LISTENERS, parse_http_addresses
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
 from kbroker.config.log_config import LogConfig
@@ -205,6 +206,18 @@ class KafkaConfig:
         if advertised is None:
             return self.end_points()
         return self._end_points("advertised.listeners", advertised)
+
+    def http_end_points(self) -> tuple[EndPoint, ...]:
+        """The addresses of the HTTP server. A broker that takes any port, as those of tests do, has
+        none unless it is asked for.
+        """
+        if not self.is_http_asked_for() and not all(e.port for e in self.end_points()):
+            return ()
+        return parse_http_addresses(HTTP_LISTENERS, self.kbroker.kbroker_http_listeners)
+
+    def is_http_asked_for(self) -> bool:
+        """True if somebody has named the addresses; those of the profile may become others."""
+        return self.origin(HTTP_LISTENERS) != ORIGIN_PROFILE
 
     @property
     def is_for_development(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kbroker.config.config_def import ConfigGroup, config_group, define
+from kbroker.config.config_def import ConfigGroup, Password, config_group, define
+from kbroker.config.http_addresses import check_http_addresses
 
 
 @config_group
@@ -51,4 +52,23 @@ class KbrokerConfig(ConfigGroup):
         "Event loop: uvloop if it is installed (auto), uvloop or asyncio.",
         one_of=("auto", "uvloop", "asyncio"),
         importance="low",
+    )
+    kbroker_http_listeners: tuple[str, ...] = define(
+        (),
+        "HOST:PORT, separated by commas, where the broker's health is asked for over HTTP; none if "
+        "empty.",
+        check=check_http_addresses,
+    )
+    kbroker_http_hosts: tuple[str, ...] = define(
+        (),
+        "Names by which HTTP requests may call this broker, besides its addresses and localhost.",
+    )
+    kbroker_http_token: Password | None = define(
+        None,
+        "Token of HTTP requests, as bearer or as a browser's password; a must if other machines "
+        "reach the listener.",
+    )
+    kbroker_http_token_file: str | None = define(
+        None,
+        "File whose first line is that token; read at the start.",
     )

@@ -12,6 +12,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = {
     "dev": {
         "broker.id": "0",
         "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "kbroker.http.listeners": "127.0.0.1:8080",
         "auto.create.topics.enable": "true",
         "default.replication.factor": "1",
         "min.insync.replicas": "1",

@@ -49,11 +49,11 @@ _HINTS = {
 def check_address(wanted: EndPoint) -> None:
     """Raises ConfigError if nothing can listen there now, as `Acceptor.bind` would."""
     try:
-        sock, address = _opened(wanted)
+        sock, address = opened(wanted)
         with sock:
             sock.bind(address)
     except OSError as error:
-        raise _refusal(wanted, error) from error
+        raise refusal(wanted, error) from error
 
 
 class Acceptor:
@@ -98,7 +98,7 @@ class Acceptor:
         try:
             self._socket = self._listen(wanted)
         except OSError as error:
-            raise _refusal(wanted, error) from error
+            raise refusal(wanted, error) from error
         self._socket.setblocking(False)
         return EndPoint(
             listener_name=wanted.listener_name,
@@ -124,7 +124,7 @@ class Acceptor:
             task.cancel()
 
     def _listen(self, wanted: EndPoint) -> socket.socket:
-        sock, address = _opened(wanted)
+        sock, address = opened(wanted)
         try:
             if self._receive_buffer_bytes > 0:
                 # Before listen: the window scale of accepted connections is fixed in the handshake.
@@ -218,8 +218,8 @@ class Acceptor:
                 sock.close()
 
 
-def _opened(wanted: EndPoint) -> tuple[socket.socket, tuple[str, int]]:
-    """A socket, and the address to bind it to. Raises OSError."""
+def opened(wanted: EndPoint) -> tuple[socket.socket, tuple[str, int]]:
+    """Return a new socket, and the address to bind it to. Raises OSError."""
     if not wanted.host:
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
@@ -238,14 +238,15 @@ def _opened(wanted: EndPoint) -> tuple[socket.socket, tuple[str, int]]:
     return sock, address
 
 
-def _refusal(wanted: EndPoint, error: OSError) -> ConfigError:
+def refusal(wanted: EndPoint, error: OSError, setting: str = "listeners") -> ConfigError:
+    """The sentence for a socket that cannot listen as a setting wants it."""
     reason = error.strerror or str(error)
     where = f"{wanted.host or '*'}:{wanted.port}"
     trouble = Trouble.PORT_IN_USE if error.errno == errno.EADDRINUSE else None
     hint = _HINTS.get(error.errno or 0, "")
     if error.errno == errno.EACCES and 0 < wanted.port <= _LAST_PRIVILEGED_PORT:
         hint = f": choose a port above {_LAST_PRIVILEGED_PORT}"
-    return ConfigError(f"listeners: cannot listen on {where}: {reason}{hint}", trouble)
+    return ConfigError(f"{setting}: cannot listen on {where}: {reason}{hint}", trouble)
 
 
 def _host_name(host: str) -> str | bytes:

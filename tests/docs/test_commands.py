@@ -36,6 +36,7 @@ COMMANDS = list(
         shown.command: shown for shown in shown_commands(OF_ONE_BROKER + text_of("configuration"))
     }.values()
 )
+HTTP = "--override kbroker.http.listeners=127.0.0.1:0"  # as one on a fixed port has it
 SNIPPETS = blocks("python", text_of("README") + text_of("start"))
 
 
@@ -43,7 +44,7 @@ SNIPPETS = blocks("python", text_of("README") + text_of("start"))
 def first_lines() -> Iterator[list[str]]:
     """Yield the lines that `make run` prints, while its broker runs on a port of its own."""
     with subprocess.Popen(
-        ["make", "--no-print-directory", "run", "ARGS=--listen 127.0.0.1:0"],
+        ["make", "--no-print-directory", "run", f"ARGS=--listen 127.0.0.1:0 {HTTP}"],
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -56,7 +57,7 @@ def first_lines() -> Iterator[list[str]]:
         for line in iter(make.stdout.readline, ""):
             if lines or "listening on" in line:
                 lines.append(line)
-            if len(lines) == 2:
+            if len(lines) == 3:
                 break
         yield lines
         os.killpg(make.pid, signal.SIGTERM)

@@ -152,7 +152,11 @@ def hearer(launch: Launch) -> Hearer:
             if note is not None:
                 say(note)
 
-    return Hearer(ready=ready, adopted=say, watch_loading=recovery_line)
+    def http(end_points: Sequence[EndPoint]) -> None:
+        urls = " ".join(f"http://{str(e).partition('://')[2]}" for e in end_points)
+        say(f"health at {urls}/readyz" if len(end_points) == 1 else f"health (/readyz) at {urls}")
+
+    return Hearer(ready=ready, adopted=say, watch_loading=recovery_line, http=http)
 
 
 def end_of_input() -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 from importlib import metadata
+from typing import TextIO
 
 import click
 from click.core import ParameterSource
@@ -15,7 +16,9 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_o
 from kbroker.cli.shown.output import say
 from kbroker.client.bootstrap import Bootstrap, option_of, settings_of
 from kbroker.errors import ConfigError, ErrorCode, Trouble
-from kbroker.model import NO_CONTROLLER
+from kbroker.http.health import NO_CONTROLLER, NO_LEADER, leaderless
+from kbroker.model import NO_CONTROLLER as NO_CONTROLLER_ID
+from kbroker.model import TopicPartition
 
 _SETTINGS = "--settings"
 _NO_FILE = "-"
@@ -24,7 +27,6 @@ _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S1
 _RETRY_S = 0.05
 _ANSWER_S = 5.0
 _LEAST_ANSWER_S = 1.0
-_NO_LEADER = "has no leader"
 _NO_SUCH_TOPIC = "no such topic: "
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
@@ -82,20 +84,47 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...], properties: 
 
 
 @click.command()
+@click.option(
+    "--url",
+    metavar="http://HOST:PORT",
+    help="Ask the broker at its HTTP address (kbroker.http.listeners) instead: whether it is "
+    "ready, as /readyz says.",
+)
+@click.option(
+    "--token-file",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="File with the token of that address (kbroker.http.token.file).",
+)
 @bootstrap_option
-def health(bootstrap: str) -> None:
+def health(bootstrap: str, url: str | None, token_file: TextIO | None) -> None:
     """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3
     when nobody listens, 124 when there is no answer in time.
     """
+    if url is not None:
+        _say_what_it_says(url, token_file)
+        return
     problems = _problems(bootstrap, None)
     if problems:
-        is_leaderless = any(problem.endswith(_NO_LEADER) for problem in problems)
+        is_leaderless = any(problem.endswith(NO_LEADER) for problem in problems)
         raise CommandError(
             "; ".join(problems),
             ExitCode.ITEM_FAILED,
             Trouble.NO_LEADER if is_leaderless else None,
         )
     say(f"{bootstrap} is healthy")
+
+
+def _say_what_it_says(url: str, token_file: TextIO | None) -> None:
+    from kbroker.cli.broker.asked_over_http import problems_at
+
+    problems = problems_at(url, None if token_file is None else token_file.readline().strip())
+    if problems:
+        is_leaderless = any(NO_LEADER in problem for problem in problems)
+        raise CommandError(
+            "; ".join(problems), ExitCode.ITEM_FAILED, Trouble.NO_LEADER if is_leaderless else None
+        )
+    say(f"{url} is ready")
 
 
 @click.command()
@@ -139,15 +168,15 @@ def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
     """List the problems of a cluster; `topics` None looks at all topics."""
     with cluster_links(bootstrap) as links:
         described = links.describe(topics)
-    if described.controller_id == NO_CONTROLLER:
-        return ["the cluster has no controller"]
+    if described.controller_id == NO_CONTROLLER_ID:
+        return [NO_CONTROLLER]
     problems = [
         f"{_NO_SUCH_TOPIC}{topic.name}"
         for topic in described.topics
         if topic.error_code in _MISSING
     ]
     problems += [
-        f"{topic.name}-{partition.partition_index} {_NO_LEADER}"
+        leaderless(TopicPartition(topic.name or "", partition.partition_index))
         for topic in described.topics
         for partition in topic.partitions
         if partition.leader_id < 0

@@ -10,14 +10,18 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.http.health import Check
+from kbroker.http.http_server import HttpServer
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.disk.open_files import open_files_of
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
+from kbroker.server.broker.broker_health import checks_of
+from kbroker.server.broker.broker_http import http_server_of
 from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import open_storage
@@ -56,6 +60,7 @@ class KafkaServer:
         self._tree = tree or tree_of(config, self._around.clock, self._file_system)
         self._undo = AsyncExitStack()
         self._running: RunningBroker | None = None
+        self._http: HttpServer | None = None
         self.lifecycle = self._around.lifecycle
 
     @property
@@ -68,6 +73,11 @@ class KafkaServer:
     def end_points(self) -> tuple[EndPoint, ...]:
         """The end points listened on, with their real ports; none before the start."""
         return () if self._running is None else self._running.end_points
+
+    @property
+    def http_end_points(self) -> tuple[EndPoint, ...]:
+        """The end points of HTTP, with their real ports; none if it was not asked for."""
+        return () if self._http is None else self._http.end_points
 
     @property
     def broker_id(self) -> int:
@@ -138,6 +148,7 @@ class KafkaServer:
         if limit is not None:
             open_files_of(self._file_system).limit = limit // 2  # the rest is for connections
         around, undo = self._around, self._undo
+        self._start_http()
         storage = await open_storage(
             self._requested, self._tree, self._file_system, around.clock, undo, present_boot_id()
         )
@@ -147,6 +158,18 @@ class KafkaServer:
         parts.socket_server.enable_request_processing()
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
         self.lifecycle.on_controller_activity(parts.cluster.controller.is_active)
+
+    def _start_http(self) -> None:
+        """Listen for HTTP first, and stop last, so that somebody can ask how far both are."""
+        self._http = http_server_of(self._requested.config, self._checks)
+        if self._http is not None:
+            self._http.start()
+            self._undo.push_async_callback(self._http.stop)
+
+    def _checks(self) -> Iterator[Check | None]:
+        return checks_of(
+            self.lifecycle, lambda: None if self._running is None else self._running.parts
+        )
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config

@@ -107,6 +107,7 @@ class Hearer:
     ready: Callable[[Sequence[EndPoint]], None]  # the end points that serve clients
     adopted: Callable[[str], None] = lambda _: None  # a few lines about what was adopted
     watch_loading: WatchLoading = nobody_watches
+    http: Callable[[Sequence[EndPoint]], None] = lambda _: None  # the end points of HTTP, if any
 
 
 def settings_for(options: StartOptions, environment: Mapping[str, str]) -> LoadedSettings:
@@ -238,6 +239,8 @@ async def _serve_until_signal(
     def ready() -> None:
         start_collections.started()
         hearer.ready(server.end_points)
+        if server.http_end_points:
+            hearer.http(server.http_end_points)
 
     await serve(server, stop, ready)
 

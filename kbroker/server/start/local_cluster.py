@@ -76,6 +76,11 @@ class LocalCluster:
         return tuple(e for server in self.servers if server for e in server.end_points)
 
     @property
+    def http_end_points(self) -> tuple[EndPoint, ...]:
+        """The end points of HTTP of the running brokers: each has its own."""
+        return tuple(e for server in self.servers if server for e in server.http_end_points)
+
+    @property
     def store(self) -> EmbeddedTree:
         """The tree that the brokers share."""
         assert self._store is not None, "brokers of an ensemble share no tree"

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kbroker.config.http_addresses import HTTP_LISTENERS
 from kbroker.config.kafka_config import ORIGIN_OVERRIDE, ORIGIN_PROFILE, KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
@@ -25,7 +26,11 @@ def configs_of_brokers(
     next ports that `is_free`; a port of 0 stays 0. Raises ConfigError.
     """
     first_id = _first_id(config)
-    listeners = _listeners(config.end_points(), count, is_free or _can_be_bound)
+    # Each broker has an HTTP address of its own, as a broker is what is scraped and is ready or
+    # not. Those that nobody has asked for find their ports by themselves.
+    http = config.http_end_points() if config.is_http_asked_for() else ()
+    rows = _listeners((*config.end_points(), *http), count, is_free or _can_be_bound)
+    listeners = [row[: len(row) - len(http)] for row in rows]
     configs = []
     for number in range(count):
         broker_id = _NO_ID if first_id == _NO_ID else first_id + number
@@ -38,6 +43,9 @@ def configs_of_brokers(
                 for path in config.log.data_directories()
             ),
         }
+        if http:
+            ends = rows[number][len(listeners[number]) :]
+            values[HTTP_LISTENERS] = ",".join(str(e).partition("://")[2] for e in ends)
         if number:
             values |= _advertised(config, listeners[0], listeners[number])
         configs.append(with_values(config, values))

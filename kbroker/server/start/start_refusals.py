@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kbroker.config.config_values import invalid_value
+from kbroker.config.http_addresses import HTTP_LISTENERS, is_loopback
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
 from kbroker.network.socket_server import check_protocols
@@ -18,7 +20,7 @@ def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[Co
     quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
     if quorum is not None:
         yield ConfigError(quorum, Trouble.KRAFT)
-    for refuse in (_refuse_listeners, _refuse_addresses, _refuse_ensemble):
+    for refuse in (_refuse_listeners, _refuse_addresses, _refuse_open_http, _refuse_ensemble):
         try:
             refuse(config)
         except ConfigError as error:
@@ -38,6 +40,22 @@ def _refuse_listeners(config: KafkaConfig) -> None:
 
 def _refuse_addresses(config: KafkaConfig) -> None:
     advertised_end_points(config, config.end_points())
+
+
+def _refuse_open_http(config: KafkaConfig) -> None:
+    kbroker = config.kbroker
+    if kbroker.kbroker_http_token and kbroker.kbroker_http_token_file:
+        raise ConfigError("kbroker.http.token and kbroker.http.token.file exclude each other")
+    if kbroker.kbroker_http_token or kbroker.kbroker_http_token_file:
+        return
+    for end_point in config.http_end_points():
+        if not is_loopback(end_point.host):
+            raise invalid_value(
+                HTTP_LISTENERS,
+                f"{end_point.host}:{end_point.port}",
+                "other machines reach this address: set kbroker.http.token.file, or listen on "
+                "127.0.0.1",
+            )
 
 
 def _refuse_ensemble(config: KafkaConfig) -> None:

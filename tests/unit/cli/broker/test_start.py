@@ -38,3 +38,20 @@ def test_data_that_goes_at_the_end_is_told(
     told = capsys.readouterr()
     assert told.out == "listening on 127.0.0.1:9092\n"
     assert said in told.err
+
+
+@pytest.mark.parametrize(
+    ("ports", "said"),
+    [
+        ((8080,), "health at http://127.0.0.1:8080/readyz\n"),
+        ((8080, 8081), "health (/readyz) at http://127.0.0.1:8080 http://127.0.0.1:8081\n"),
+    ],
+)
+def test_http_addresses_are_told_to_people_alone(
+    ports: tuple[int, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch = Launch(settings=load_settings(SettingSources()))
+
+    hearer(launch).http([EndPoint(listener_name="HTTP", host="127.0.0.1", port=p) for p in ports])
+
+    assert capsys.readouterr() == ("", said)

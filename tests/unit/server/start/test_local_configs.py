@@ -58,6 +58,25 @@ def test_ports_that_are_in_use_are_passed_over_but_never_the_first() -> None:
     ]  # fmt: skip
 
 
+def test_each_broker_has_an_http_address_of_its_own() -> None:
+    asked = brokers(kbroker_http_listeners="127.0.0.1:9093,[::1]:8000")
+    free = brokers(kbroker_http_listeners="127.0.0.1:0")
+
+    assert [c.kbroker.kbroker_http_listeners for c in asked] == [
+        ("127.0.0.1:9093", "[::1]:8000"),
+        ("127.0.0.1:9095", "[::1]:8001"),
+        ("127.0.0.1:9097", "[::1]:8002"),
+    ]
+    assert [c.kbroker.kbroker_http_listeners for c in free] == [("127.0.0.1:0",)] * 3
+
+
+def test_an_http_address_that_nobody_asked_for_finds_its_port_at_the_start() -> None:
+    configs = brokers()
+
+    assert {c.kbroker.kbroker_http_listeners for c in configs} == {("127.0.0.1:8080",)}
+    assert not any(config.is_http_asked_for() for config in configs)
+
+
 def test_free_ports_stay_to_be_picked() -> None:
     configs = brokers(listeners="PLAINTEXT://127.0.0.1:0")
 

@@ -1,0 +1,72 @@
+"""One HTTP connection, within limits: uvicorn's protocol has none for a client that sends its
+request by drops, or takes its answer by drops.
+
+Law: a connection whose client has made no progress for two looks has ended, and no more than
+`Limits.connections` are open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+_WHOLE: Final = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.SWITCHED_PROTOCOL)
+_FULL: Final = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds of one address; the broker's own connections need the rest of the descriptors."""
+
+    connections: int = 256
+    look_s: float = 10.0  # between two looks at whether a client makes progress
+    keep_alive_s: int = 5  # that a connection may rest between two requests
+    head_bytes: int = 16 * 1024  # of a request line with its headers
+
+
+class BoundedConnection(H11Protocol):
+    """The protocol of one connection. Owned by the loop of the HTTP thread."""
+
+    def __init__(self, config: Config, state: ServerState, limits: Limits) -> None:
+        super().__init__(config=config, server_state=state, app_state={})
+        self._limits = limits
+        self._looking: asyncio.TimerHandle | None = None
+        self._seen: tuple[object, ...] = ()
+        self._drained = 0  # how often the client has taken enough for more
+
+    def connection_made(self, transport: Any) -> None:
+        """Refuse the connection if there are too many, or look after it from now on."""
+        super().connection_made(transport)
+        if len(self.connections) > self._limits.connections:
+            transport.write(_FULL)
+            transport.close()
+            return
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop looking after it."""
+        if self._looking is not None:
+            self._looking.cancel()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """Note that the client has taken some of its answer."""
+        self._drained += 1
+        super().resume_writing()
+
+    def _look(self) -> None:
+        waiting_bytes = self.transport.get_write_buffer_size()
+        is_whole = self.conn.their_state in _WHOLE
+        seen = (self.cycle, is_whole, waiting_bytes, self._drained)
+        is_client_awaited = not is_whole or waiting_bytes > 0
+        if is_client_awaited and seen == self._seen:
+            self.transport.abort()
+            return
+        self._seen = seen
+        self._looking = self.loop.call_later(self._limits.look_s, self._look)

@@ -1,0 +1,66 @@
+"""The HTTP address of one broker, as its settings want it, and what is served there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ConfigError
+from kbroker.http.http_server import HttpServer
+
+if TYPE_CHECKING:
+    from kbroker.http.broker_loop import BrokerLoop
+    from kbroker.http.health_routes import LookAtHealth
+
+SERVED: Final[Mapping[str, str]] = {
+    "/livez": "whether the broker's event loop answers",
+    "/readyz": "whether the broker is ready for clients, check by check",
+}
+_MOST_TOKEN_BYTES = 4096
+
+
+def http_server_of(config: KafkaConfig, checks: LookAtHealth) -> HttpServer | None:
+    """The server that these settings ask for, not started yet; None if they ask for none. Raises
+    ConfigError for a token that cannot be read.
+    """
+    end_points = config.http_end_points()
+    if not end_points:
+        return None
+    return HttpServer(
+        end_points,
+        partial(_application, config, _token(config), checks),
+        may_move=not config.is_http_asked_for(),
+    )
+
+
+def _application(
+    config: KafkaConfig, token: str | None, checks: LookAtHealth, loop: BrokerLoop
+) -> Any:
+    # On the HTTP thread: a broker that nobody looks at loads none of this.
+    from kbroker.http.guard import Guard, names_of
+    from kbroker.http.health_routes import health_routes, index_route
+    from kbroker.http.routes import RouteTable
+
+    hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
+    return RouteTable(
+        routes={"/": index_route(SERVED), **health_routes(loop, checks)},
+        guard=Guard(names=names_of(hosts), token=token),
+    )
+
+
+def _token(config: KafkaConfig) -> str | None:
+    path = config.kbroker.kbroker_http_token_file
+    if path is None:
+        return config.kbroker.kbroker_http_token
+    name = "kbroker.http.token.file"
+    try:
+        with open(path, encoding="utf-8") as file:
+            token = file.read(_MOST_TOKEN_BYTES).partition("\n")[0].strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{name}: cannot read {path}: {reason}") from error
+    if not token:
+        raise ConfigError(f"{name}: the first line of {path} is empty")
+    return token

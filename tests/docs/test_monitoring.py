@@ -1,0 +1,37 @@
+"""The page about monitoring: what it shows is printed, and its checks are those of a broker."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from compat_tests.running.apache_kafka import free_port
+from kbroker.http.health import CHECKS
+from tests.docs.pages import section, shown_commands, text_of
+from tests.docs.terminals import run
+from tests.faults.running_broker import RunningBroker
+
+PAGE = text_of("monitoring")
+
+
+def test_commands_print_what_is_shown(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("no curl on PATH (Debian package curl)")
+    port = str(free_port())
+    listener = f"kbroker.http.listeners=127.0.0.1:{port}"
+    broker = RunningBroker(tmp_path / "data", "--override", listener).start()
+    try:
+        for shown in shown_commands(PAGE):
+            command = shown.command.replace("8080", port).replace(
+                "curl", "curl --no-progress-meter"
+            )
+            assert run(["bash", "-c", command], tmp_path) == shown.output.replace("8080", port)
+    finally:
+        broker.stop()
+
+
+def test_the_checks_of_the_page_are_those_of_a_broker() -> None:
+    assert tuple(re.findall(r"^\| `([a-z ]+)` \|", section(PAGE, "## Health"), re.M)) == CHECKS

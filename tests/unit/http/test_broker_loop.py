@@ -1,0 +1,82 @@
+"""Questions to another loop, answered in slices."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kbroker.http.broker_loop import BrokerLoop
+
+
+@pytest.fixture
+def other() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop that runs in a thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield loop
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+async def test_values_come_in_order_and_steps_without_one_leave_none(
+    other: asyncio.AbstractEventLoop,
+) -> None:
+    assert await BrokerLoop(other).collect(lambda: iter([1, None, 2]), 30) == [1, 2]
+
+
+async def test_the_other_loop_has_turns_between_the_slices(
+    other: asyncio.AbstractEventLoop,
+) -> None:
+    turns = 0
+
+    def beat() -> None:
+        nonlocal turns
+        turns += 1
+        other.call_soon(beat)
+
+    def steps() -> Iterator[int]:
+        assert asyncio.get_running_loop() is other
+        other.call_soon(beat)
+        while turns < 3:  # for ever, if this kept the loop
+            yield 1
+
+    assert await BrokerLoop(other).collect(steps, 30)
+
+
+async def test_what_the_steps_raise_is_raised_to_who_asked(
+    other: asyncio.AbstractEventLoop,
+) -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        await BrokerLoop(other).collect(steps, 30)
+
+
+async def test_steps_that_nobody_waits_for_any_more_end(other: asyncio.AbstractEventLoop) -> None:
+    ended = threading.Event()
+
+    def steps() -> Iterator[None]:
+        try:
+            while True:
+                yield None
+        finally:
+            ended.set()
+
+    with pytest.raises(TimeoutError):
+        await BrokerLoop(other).collect(steps, 0.01)
+    await asyncio.to_thread(ended.wait)
+
+
+async def test_a_loop_that_is_closed_does_not_answer() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+
+    with pytest.raises(TimeoutError):
+        await BrokerLoop(loop).collect(lambda: iter(()), 30)
