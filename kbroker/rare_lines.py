@@ -27,9 +27,11 @@ class _Line:
 class RareLines:
     """The lines written lately, and how many like them were not. Owned by the event loop."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_names_each")
 
-    def __init__(self) -> None:
+    def __init__(self, names_each: int = NAMES_EACH) -> None:
+        """`names_each` is how many names of one kind are written in a minute."""
+        self._names_each = names_each
         # By kind and name, None for all names of a kind; what came last stands last.
         self._kept: OrderedDict[tuple[Hashable, str | None], _Line] = OrderedDict()
 
@@ -51,7 +53,7 @@ class RareLines:
             of_name.left_out += 1
             return None
         of_all = self._of((kind, None), now_ms)
-        if of_all.lines >= NAMES_EACH:
+        if of_all.lines >= self._names_each:
             of_all.left_out += 1
             return None
         of_name.lines = 1

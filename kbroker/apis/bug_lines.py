@@ -6,6 +6,8 @@ import logging
 
 from kbroker.apis.served_api import Served
 from kbroker.clock import Clock
+from kbroker.errors import ErrorCode
+from kbroker.line_fields import fields_of
 from kbroker.rare_lines import RareLines
 
 _log = logging.getLogger(__name__)
@@ -32,4 +34,10 @@ class BugLines:
                 served.name,
                 served.version,
                 exc_info=error,
+                extra=fields_of(
+                    "bug",
+                    api=served.name,
+                    version=served.version,
+                    code=ErrorCode.UNKNOWN_SERVER_ERROR.name,
+                ),
             )

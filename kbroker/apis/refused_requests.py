@@ -28,6 +28,10 @@ from kbroker.config.config_values import to_text
 from kbroker.config.kafka_config import KafkaConfig, config_key
 from kbroker.config.topic_config import TopicConfig, topic_config_key
 from kbroker.errors import ErrorCode
+from kbroker.events.event import cut, nobody_notes
+from kbroker.events.partition_events import AppendRefused
+from kbroker.line_fields import fields_of
+from kbroker.model import TopicPartition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import OWN_SOFTWARE, ConnectionInfo, NoResponse, shown_client
@@ -46,18 +50,20 @@ class RefusedRequests:
     that it hears of go to `count`, by API key and code.
     """
 
-    __slots__ = ("_clock", "_config", "_lines", "_of_topic", "count")
+    __slots__ = ("_clock", "_config", "_keep", "_lines", "_of_topic", "count")
 
     def __init__(
         self,
         clock: Clock,
         config: Callable[[], KafkaConfig],
         of_topic: Callable[[str], TopicConfig],
+        keep: Callable[[AppendRefused], None] = nobody_notes,
     ) -> None:
-        """`config` and `of_topic` give the settings of now."""
+        """`config` and `of_topic` give the settings of now, `keep` hears of refused appends."""
         self._clock = clock
         self._config = config
         self._of_topic = of_topic
+        self._keep = keep
         self._lines = RareLines()
         self.count: Callable[[int, int], None] = lambda _key, _code: None
 
@@ -104,8 +110,30 @@ class RefusedRequests:
         left_out = self._lines.left_out(
             kind, refused.topic[:_NAME_CHARACTERS], self._clock.monotonic_ms()
         )
-        if left_out is None or not _log.isEnabledFor(logging.INFO):
+        if left_out is None:
             return
+        line = self._line(header, connection, refused, name) + note_of(left_out)
+        client_id = header.client_id and cut(header.client_id)
+        code, place, event = _code_name(refused.code), _partition_in(refused), "request_refused"
+        if header.api_key == ApiKey.PRODUCE and place is not None:
+            event = AppendRefused.name
+            self._keep(
+                AppendRefused(topic_partition=place, code=code, text=line, client_id=client_id)
+            )
+        fields = fields_of(
+            event,
+            client_id=client_id,
+            api=ApiKey(header.api_key).api_name,
+            version=header.api_version,
+            topic=place.topic if place is not None else None,
+            partition=place.partition if place is not None else None,
+            code=code,
+        )
+        _log.info("%s", line, extra=fields)
+
+    def _line(
+        self, header: RequestHeader, connection: ConnectionInfo, refused: Refused, name: str
+    ) -> str:
         client = shown_client(
             connection, header.client_id, f"{connection.peer_host}:{connection.peer_port}"
         )
@@ -114,11 +142,9 @@ class RefusedRequests:
         what = f" of {_escaped(refused.what, _NAME_CHARACTERS)}" if refused.what else ""
         by = f" for {_escaped(name, _NAME_CHARACTERS)}" if name and name != refused.what else ""
         text = f": {_printable(refused.message)}" if refused.message else ""
-        _log.info(
-            "%s%s%s was refused to %s: %s%s%s%s",
-            ApiKey(header.api_key).api_name, what, by, client, _code_name(refused.code),
-            text, self._decided(header.api_key, refused), note_of(left_out),
-        )  # fmt: skip
+        api, code = ApiKey(header.api_key).api_name, _code_name(refused.code)
+        decided = self._decided(header.api_key, refused)
+        return f"{api}{what}{by} was refused to {client}: {code}{text}{decided}"
 
     def _decided(self, api_key: int, refused: Refused) -> str:
         settings = [
@@ -171,6 +197,13 @@ def told(
         return then(answer, tell, ctx, request)
 
     return handle
+
+
+def _partition_in(refused: Refused) -> TopicPartition | None:
+    number = refused.what.removeprefix(f"{refused.topic}-")
+    if not number.isdecimal() or not refused.topic or number == refused.what:
+        return None
+    return TopicPartition(refused.topic[:_NAME_CHARACTERS], int(number))
 
 
 def _code_name(code: int) -> str:

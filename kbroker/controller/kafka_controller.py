@@ -51,6 +51,7 @@ from kbroker.controller.zookeeper_leader_elector import (
 )
 from kbroker.counters import CounterRegistry, MetricName
 from kbroker.errors import KafkaError
+from kbroker.events.event import Note, nobody_notes
 from kbroker.features import SUPPORTED_FEATURES
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, SupportedFeature, TopicPartition
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
@@ -77,6 +78,7 @@ class ControllerSettings:
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
     supported_features: tuple[SupportedFeature, ...] = SUPPORTED_FEATURES
     gives_topic_ids: bool = True  # to topics that were created without
+    note: Note = nobody_notes  # which leaders and ISRs change, and why
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -398,6 +400,7 @@ class KafkaController:
             unclean_by_default=self._settings.unclean_leader_election_enable,
             ask_log_ends=self._ask_log_ends,
         )
+        states.note = self._settings.note
         return ClusterChanges(
             states,
             self._watches,

@@ -35,6 +35,7 @@ from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
+from kbroker.events.event import Note, nobody_notes
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
@@ -66,6 +67,7 @@ class CoordinatorServices:
     timer: Timer
     new_uuid: Callable[[], UUID]
     offsets_partitions: Callable[[], int]
+    note: Note = nobody_notes  # what happens to groups, and why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -99,7 +101,7 @@ class GroupCoordinator:
             services.timer,
             lambda: services.offsets_partitions() or config.offsets_topic_num_partitions,
         )
-        self.store = GroupStore(config, self._runtime)
+        self.store = GroupStore(config, self._runtime, services.note)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
         self.offsets = OffsetCommits(self.store)

@@ -38,10 +38,12 @@ from kbroker.coordinator.transaction.decisions import (
     with_partitions,
 )
 from kbroker.coordinator.transaction.endings import TransactionEndings
+from kbroker.coordinator.transaction.fencing import fenced
 from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
 from kbroker.coordinator.transaction.markers import SendMarkers
 from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.coordinator.transaction.transaction import (
+    NO_PRODUCER,
     WITHOUT_EPOCHS,
     Producer,
     Transaction,
@@ -49,7 +51,9 @@ from kbroker.coordinator.transaction.transaction import (
 )
 from kbroker.coordinator.transaction.upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, TopicPartition
+from kbroker.events.event import Note, nobody_notes
+from kbroker.events.producer_events import FenceCause
+from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
 
 _log = logging.getLogger(__name__)
@@ -82,6 +86,7 @@ class TransactionServices:
     timer: Timer
     state_partitions: Callable[[], int]
     level: Callable[[], int]
+    note: Note = nobody_notes  # which producers are fenced, and why
 
 
 class TransactionCoordinator:
@@ -101,7 +106,8 @@ class TransactionCoordinator:
         )
         self.store = TransactionStore(self._runtime, self._on_decided, services.level)
         self._endings = TransactionEndings(self.store, services.send_markers)
-        self._upkeep = TransactionUpkeep(config, self.store)
+        self._upkeep = TransactionUpkeep(config, self.store, services.note)
+        self._note = services.note
         self._is_active = True
         self.find_coordinator = CoordinatorFinder(
             {CoordinatorType.TRANSACTION: self._runtime}, services.metadata, services.topics
@@ -144,12 +150,16 @@ class TransactionCoordinator:
         if not fits_a_record(transactional_id):
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         kept, new_id = await self._with_producer_id(transactional_id, timeout_ms, expected)
+        before = kept.entry.transaction
         decided = initialized(kept.entry, expected, timeout_ms, self._now_ms(), new_id)
         if decided.state is TransactionState.PREPARE_EPOCH_FENCE:
             await _stored(lambda heard: self.store.abort(kept, decided, heard))
+            self._note(fenced(before, FenceCause.NEWER_PRODUCER))
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         await self._written(kept, decided)
-        _log.info("Transactional id %s has %s", transactional_id, decided.producer)
+        _log.info("Transactional id %.200r has %s", transactional_id, decided.producer)
+        if expected == NO_PRODUCER and before.producer.epoch != NO_PRODUCER_EPOCH:
+            self._note(fenced(before, FenceCause.NEWER_PRODUCER))
         return decided.producer
 
     async def _with_producer_id(

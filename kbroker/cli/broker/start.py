@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
+from kbroker.cli.broker.log_format import JsonFormatter, TextFormatter
 from kbroker.cli.shown.output import options, say
 from kbroker.server.start.start_collections import collecting_rarely
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kbroker.server.start.launch import Hearer, Launch
 
 _LEVELS = ("debug", "info", "warning", "error")
+_FORMATS = ("auto", "text", "json")
 _REFUSALS = "kbroker.apis.refused_requests"
 
 setting_options = options(
@@ -85,6 +87,14 @@ setting_options = options(
     type=click.Choice(_LEVELS),
     help="Level from which lines are logged (default: warning, and refusals of requests).",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(_FORMATS),
+    envvar="KBROKER_LOG_FORMAT",
+    default="auto",
+    help="Form of these lines on standard error: text for people, json for programs (default: text "
+    "if it is a terminal, else json; also KBROKER_LOG_FORMAT).",
+)
 @collecting_rarely()  # from before the broker's modules are imported
 def start(
     properties: str | None = None,
@@ -97,6 +107,7 @@ def start(
     adopt: bool = False,
     stop_at_eof: bool = False,
     log_level: str | None = None,
+    log_format: str = "auto",
 ) -> None:
     """Start a broker, or several, and run until Ctrl-C or SIGTERM.
 
@@ -113,7 +124,7 @@ def start(
         run_until_signal,
     )  # fmt: skip
 
-    _set_up_logging(log_level)
+    _set_up_logging(log_level, log_format)
     given = StartOptions(
         properties=properties,
         profile=profile,
@@ -166,12 +177,11 @@ def end_of_input() -> None:
             pass
 
 
-def _set_up_logging(level: str | None) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=(level or "warning").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+def _set_up_logging(level: str | None, form: str) -> None:
+    is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TextFormatter() if is_text else JsonFormatter())
+    logging.basicConfig(handlers=[handler], level=(level or "warning").upper())
     if level is None:
         # People who write a program against this broker look here for what is wrong with it.
         logging.getLogger(_REFUSALS).setLevel(logging.INFO)

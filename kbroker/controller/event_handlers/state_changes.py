@@ -23,6 +23,7 @@ from kbroker.controller.state_machines.controller_context import (
     Replica,
     ReplicaState,
 )
+from kbroker.controller.state_machines.leadership_events import elections, shrunk_isrs
 from kbroker.controller.state_machines.partition_leader_election import Elected
 from kbroker.controller.state_machines.partition_state_machine import (
     ElectionStrategy,
@@ -33,6 +34,7 @@ from kbroker.controller.state_machines.partition_state_machine import (
 from kbroker.controller.state_machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.controller.state_machines.unseen_returns import keeping_doubt, partitions_in_doubt
+from kbroker.events.event import Event, Note, nobody_notes
 from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import Broker, LeaderAndIsr, TopicPartition
 from kbroker.turns import turn
@@ -80,6 +82,7 @@ class StateChanges:
         self._broker_id = broker_id
         self._unclean_by_default = unclean_by_default
         self.ask_log_ends = ask_log_ends
+        self.note: Note = nobody_notes
 
     def batch(self) -> RequestBatch:
         return RequestBatch(self.context, self._broker_id)
@@ -188,6 +191,7 @@ class StateChanges:
                 pending = self._without_doubt(pending)
             writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
             versions = await self._write(writes)
+            self._note_all(elections(self.context, writes, versions, strategy))
             pending = self.partitions.written(writes, versions, batch)
             if not pending:
                 return
@@ -207,7 +211,9 @@ class StateChanges:
         """Give these partitions their leaders; returns those whose state had changed: they stay."""
         batch = self.batch()
         writes = self.partitions.chosen_writes(chosen)
-        conflicts = self.partitions.written(writes, await self._write(writes), batch)
+        versions = await self._write(writes)
+        self._note_all(elections(self.context, writes, versions, None))
+        conflicts = self.partitions.written(writes, versions, batch)
         await self._read_again(conflicts)
         await self._send_in_turns(batch)
         return conflicts
@@ -329,6 +335,7 @@ class StateChanges:
                 await self._read_again(replica.topic_partition for replica in pending)
             writes = self.replicas.isr_writes(broker_id, pending)
             versions = await self._write(writes)
+            self._note_all(shrunk_isrs(self.context, broker_id, writes, versions))
             conflicts = self.replicas.shrunk(broker_id, writes, versions, batch)
             if not conflicts:
                 break
@@ -351,6 +358,10 @@ class StateChanges:
         batch = self.batch()
         self.replicas.deletion_started(replicas, batch)
         self.send(batch)
+
+    def _note_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.note(event)
 
     # ---- tree
 

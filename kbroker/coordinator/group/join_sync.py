@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kbroker.coordinator.group.causes import by_member, rejoined
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member, Protocols
@@ -37,6 +38,7 @@ from kbroker.coordinator.group.records import group_metadata
 from kbroker.coordinator.group.sessions import member_error
 from kbroker.coordinator.runtime.effects import Append, CancelTimer, Reply, SetTimer
 from kbroker.errors import ErrorCode
+from kbroker.events.group_events import RebalanceCause
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -153,8 +155,10 @@ def _join_as_known_member(step: GroupStep, attempt: JoinAttempt) -> None:
     elif _changes_nothing(group, group.members[member_id], attempt.protocols):
         step.effects.append(Reply(attempt.correlation, joined_answer(group, member_id)))
     else:
-        _update_member(step, attempt, group.members[member_id])
-        maybe_prepare_rebalance(step)
+        member = group.members[member_id]
+        cause = rejoined(member, attempt.protocols, request.reason)
+        _update_member(step, attempt, member)
+        maybe_prepare_rebalance(step, cause)
 
 
 def _changes_nothing(group: Group, member: Member, protocols: Protocols) -> bool:
@@ -185,7 +189,8 @@ def _add_member(step: GroupStep, attempt: JoinAttempt, member_id: str) -> None:
         group.new_member_added = True
     group.add(member)
     keep_alive(step, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-    maybe_prepare_rebalance(step)
+    cause = by_member(RebalanceCause.NEW_MEMBER, member, reason=request.reason)
+    maybe_prepare_rebalance(step, cause)
 
 
 def _update_member(step: GroupStep, attempt: JoinAttempt, member: Member) -> None:
@@ -217,10 +222,13 @@ def _replace_static_member(step: GroupStep, attempt: JoinAttempt, instance_id: s
         if after.candidate_protocols() and after.select_protocol() == group.protocol_name:
             _store_static_member(step, attempt, before, after)
             return
-    _take_over(step, attempt, instance_id)
+    was_stable = group.state is GroupState.STABLE
+    member = _take_over(step, attempt, instance_id)
     if group.state is not GroupState.PREPARING_REBALANCE:
         # In CompletingRebalance the leader may be assigning to the id that is gone.
-        prepare_rebalance(step)
+        detail = "with other protocols" if was_stable else "while assignments were being made"
+        why, reason = RebalanceCause.STATIC_MEMBER_REPLACED, attempt.request.reason
+        prepare_rebalance(step, by_member(why, member, detail, reason))
 
 
 def _store_static_member(

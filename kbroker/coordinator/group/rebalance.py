@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.group.causes import Cause, by_member, expired, rebalance, stable, who
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
@@ -22,11 +23,14 @@ from kbroker.coordinator.runtime.effects import (
     Append,
     CancelTimer,
     Effect,
+    Happened,
     Instant,
     Reply,
     SetTimer,
 )
 from kbroker.errors import ErrorCode
+from kbroker.events.event import Event
+from kbroker.events.group_events import RebalanceCause, RemovalCause
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 
@@ -75,6 +79,10 @@ class GroupStep:
     config: GroupConfig
     now: Instant
     effects: list[Effect] = field(default_factory=list)
+
+    def note(self, event: Event) -> None:
+        """Let people know what has happened."""
+        self.effects.append(Happened(event))
 
 
 # ---- sessions
@@ -152,17 +160,18 @@ def answer_sync(step: GroupStep, member: Member, response: SyncGroupResponse) ->
 # ---- join phase
 
 
-def maybe_prepare_rebalance(step: GroupStep) -> None:
+def maybe_prepare_rebalance(step: GroupStep, cause: Cause) -> None:
     """Start a rebalance, unless one is in its join phase already."""
     if step.group.can_rebalance():
-        prepare_rebalance(step)
+        prepare_rebalance(step, cause)
 
 
-def prepare_rebalance(step: GroupStep) -> None:
+def prepare_rebalance(step: GroupStep, cause: Cause) -> None:
     """Open the join phase; members that wait for an assignment are sent back to JoinGroup."""
     group = step.group
     if group.state is GroupState.COMPLETING_REBALANCE:
         drop_assignments(step, ErrorCode.REBALANCE_IN_PROGRESS)
+    step.note(rebalance(group, cause))
     step.effects.append(CancelTimer(SYNC_TIMER))
     was_empty = group.state is GroupState.EMPTY
     group.transition_to(GroupState.PREPARING_REBALANCE, step.now.wall_ms)
@@ -215,7 +224,10 @@ def complete_join(step: GroupStep) -> None:
     group = step.group
     group.initial_join_remaining_ms = -1.0
     group.new_member_added = False
-    for member in [m for m in group.members.values() if m.join is None and not m.is_static]:
+    late = [m for m in group.members.values() if m.join is None and not m.is_static]
+    timeout = _timeout(group) if late else ""
+    for member in late:
+        step.note(expired(group, RemovalCause.JOIN_TIMEOUT, who(member), timeout))
         group.remove(member.member_id)
         forget_session(step, member)
     if group.members and not group.elect_joined_leader():
@@ -235,6 +247,10 @@ def complete_join(step: GroupStep) -> None:
         group.pending_sync_members.add(member.member_id)
     deadline = step.now.monotonic_ms + group.rebalance_timeout_ms()
     step.effects.append(SetTimer(SYNC_TIMER, deadline))
+
+
+def _timeout(group: Group) -> str:
+    return f"{group.rebalance_timeout_ms():,}"
 
 
 # ---- sync phase
@@ -260,11 +276,14 @@ def on_sync_timer(step: GroupStep) -> None:
     late = [
         group.members[each] for each in list(group.members) if each in group.pending_sync_members
     ]
+    if not late:
+        return
+    timeout = _timeout(group)
     for member in late:
+        step.note(expired(group, RemovalCause.SYNC_TIMEOUT, who(member), timeout))
         group.remove(member.member_id)
         forget_session(step, member)
-    if late:
-        maybe_prepare_rebalance(step)
+    maybe_prepare_rebalance(step, by_member(RebalanceCause.SYNC_TIMEOUT, late[0], timeout))
 
 
 def drop_assignments(step: GroupStep, code: ErrorCode) -> None:
@@ -287,9 +306,10 @@ def on_assignment_stored(step: GroupStep, token: AssignmentStored, error: ErrorC
         return  # someone joined or left meanwhile
     if error is not ErrorCode.NONE:
         drop_assignments(step, error)
-        maybe_prepare_rebalance(step)
+        maybe_prepare_rebalance(step, Cause(RebalanceCause.NOT_STORED, detail=error.name))
         return
     group.transition_to(GroupState.STABLE, step.now.wall_ms)
+    step.note(stable(group))
     for member in group.members.values():
         member.assignment = token.assignments.get(member.member_id, b"")
         if member.sync is not None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from kbroker.coordinator.group.causes import Cause, by_member, expired, who
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.rebalance import (
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
     UNKNOWN_MEMBER,
     GroupStep,
     TimerKey,
@@ -30,6 +32,7 @@ from kbroker.coordinator.group.rebalance import (
 )
 from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
 from kbroker.errors import NO_ERROR, ErrorCode
+from kbroker.events.group_events import RebalanceCause, RemovalCause, Who
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 
 
@@ -38,6 +41,7 @@ class Leaving(Protocol):
 
     member_id: str
     group_instance_id: str | None
+    reason: str | None  # as the client gives it
 
 
 def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -126,27 +130,31 @@ def transactional_commit_error(
 
 def leave_group(step: GroupStep, leaving: Sequence[Leaving]) -> list[ErrorCode]:
     """Remove members; one code for each."""
-    return [_leave(step, each.member_id, each.group_instance_id) for each in leaving]
+    return [_leave(step, each) for each in leaving]
 
 
-def _leave(step: GroupStep, member_id: str, instance_id: str | None) -> ErrorCode:
-    group = step.group
+def _leave(step: GroupStep, leaving: Leaving) -> ErrorCode:
+    group, member_id, instance_id = step.group, leaving.member_id, leaving.group_instance_id
     if member_id == UNKNOWN_MEMBER:
         current = group.static_members.get(instance_id) if instance_id is not None else None
         if current is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        remove_member(step, group.members[current])
+        _let_go(step, group.members[current], RebalanceCause.REMOVED_BY_ADMIN, leaving.reason)
         return NO_ERROR
     if member_id in group.pending_members:
         _remove_pending(step, member_id)
         return NO_ERROR
     error = member_error(group, member_id, instance_id)
     if error is NO_ERROR:
-        remove_member(step, group.members[member_id])
+        _let_go(step, group.members[member_id], RebalanceCause.MEMBER_LEFT, leaving.reason)
     return error
 
 
-def remove_member(step: GroupStep, member: Member) -> None:
+def _let_go(step: GroupStep, member: Member, why: RebalanceCause, reason: str | None) -> None:
+    remove_member(step, member, by_member(why, member, reason=reason))
+
+
+def remove_member(step: GroupStep, member: Member, cause: Cause) -> None:
     """Take a member out: whatever it waits for is refused, the others rebalance."""
     group = step.group
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
@@ -157,7 +165,7 @@ def remove_member(step: GroupStep, member: Member) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         try_complete_join(step)
     else:
-        maybe_prepare_rebalance(step)
+        maybe_prepare_rebalance(step, cause)
 
 
 def _remove_pending(step: GroupStep, member_id: str) -> None:
@@ -177,6 +185,8 @@ def on_timer(step: GroupStep, key: TimerKey) -> None:
         on_sync_timer(step)
     elif key.kind is TimerKind.PENDING:
         if key.member_id in step.group.pending_members:
+            late = Who.of(key.member_id, None, "", "")
+            step.note(expired(step.group, RemovalCause.NEVER_JOINED, late))
             _remove_pending(step, key.member_id)
     else:
         _on_session_timer(step, key)
@@ -194,7 +204,9 @@ def _on_session_timer(step: GroupStep, key: TimerKey) -> None:
     elif not member.is_new and (member.join is not None or member.sync is not None):
         keep_alive(step, member)  # it waits for us; its session starts over with the answer
     else:
-        remove_member(step, member)
+        timeout = f"{NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms:,}"
+        step.note(expired(step.group, RemovalCause.SESSION_EXPIRED, who(member), timeout))
+        remove_member(step, member, by_member(RebalanceCause.SESSION_EXPIRED, member, timeout))
 
 
 def start_sessions(step: GroupStep) -> None:
@@ -205,8 +217,9 @@ def start_sessions(step: GroupStep) -> None:
     for member in group.members.values():
         if not member.timer_at_ms:  # who has come since the load is heard of already
             keep_alive(step, member)
-    if len(group.members) > step.config.group_max_size:
-        maybe_prepare_rebalance(step)
+    most = step.config.group_max_size
+    if len(group.members) > most:
+        maybe_prepare_rebalance(step, Cause(RebalanceCause.GROUP_TOO_LARGE, detail=f"{most:,}"))
 
 
 def close(step: GroupStep, code: ErrorCode) -> None:

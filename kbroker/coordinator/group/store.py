@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.group.causes import moved
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.join_sync import (
     StaticMemberStored,
@@ -41,6 +42,7 @@ from kbroker.coordinator.runtime.effects import (
     Append,
     CancelTimer,
     Effect,
+    Happened,
     KeyValue,
     Reply,
     SetTimer,
@@ -49,6 +51,7 @@ from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, ReplayedPart, Settled, Shard, nothing
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
+from kbroker.events.event import Note, nobody_notes
 from kbroker.record.record_batch import (
     BatchOptions,
     ControlRecord,
@@ -80,8 +83,14 @@ class CoordinatedGroup:
 class GroupStore:
     """Finds and drives groups."""
 
-    def __init__(self, config: GroupConfig, runtime: CoordinatorRuntime[GroupMachine]) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        runtime: CoordinatorRuntime[GroupMachine],
+        note: Note = nobody_notes,
+    ) -> None:
         self.config = config
+        self._note = note
         self.runtime = runtime
         self._groups: dict[str, CoordinatedGroup] = {}
         self._homes: dict[GroupShard, dict[str, CoordinatedGroup]] = {}  # the same, by shard
@@ -152,6 +161,8 @@ class GroupStore:
                 self._set_timer(coordinated, effect)
             elif isinstance(effect, CancelTimer):
                 self.runtime.cancel_timer((coordinated, effect.key))
+            elif isinstance(effect, Happened):
+                self._note(effect.event)
             else:
                 self._append(coordinated, effect)
         _answer(replies)
@@ -230,6 +241,7 @@ class GroupStore:
         for coordinated in loaded:
             if coordinated.group.members and self.find(coordinated.group.group_id) is coordinated:
                 step = self.step(coordinated)
+                self._note(moved(coordinated.group, is_here=True))
                 start_sessions(step)
                 self.run(coordinated, step.effects)
             yield
@@ -249,6 +261,8 @@ class GroupStore:
 
     def _dismiss(self, groups: Iterable[CoordinatedGroup]) -> Iterator[None]:
         for coordinated in groups:
+            if coordinated.group.members:
+                self._note(moved(coordinated.group, is_here=False))
             step = self.step(coordinated)
             close(step, ErrorCode.NOT_COORDINATOR)
             self.run(coordinated, step.effects)

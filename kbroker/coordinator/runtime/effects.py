@@ -1,4 +1,5 @@
-"""Wishes of pure code to its shell: records to append, answers to send, timers to set.
+"""Wishes of pure code to its shell: records to append, answers to send, timers to set,
+events to note.
 
 Pure. A machine never waits, reads a clock or touches a socket. It takes an input with the `Instant`
 it happened at, changes its state and returns effects; the shell runs them in order and feeds their
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from kbroker.events.event import Event
 
 
 class Instant(NamedTuple):
@@ -57,4 +60,11 @@ class CancelTimer:
     key: Hashable
 
 
-Effect = Append | Reply | SetTimer | CancelTimer
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something that people may ask for later, with its cause; it changes nothing."""
+
+    event: Event
+
+
+Effect = Append | Reply | SetTimer | CancelTimer | Happened

@@ -12,9 +12,12 @@ from functools import partial
 
 from kbroker.config.transaction_config import TransactionConfig
 from kbroker.coordinator.transaction.decisions import fence
+from kbroker.coordinator.transaction.fencing import fenced
 from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
 from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.errors import ErrorCode
+from kbroker.events.event import Note, nobody_notes
+from kbroker.events.producer_events import FenceCause, ProducerFenced
 
 _log = logging.getLogger(__name__)
 
@@ -24,8 +27,14 @@ _MAX_TOMBSTONES = 500  # in one write
 class TransactionUpkeep:
     """Owned by the event loop."""
 
-    def __init__(self, config: TransactionConfig, store: TransactionStore) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        store: TransactionStore,
+        note: Note = nobody_notes,
+    ) -> None:
         self._config = config
+        self._note = note
         self._store = store
         self._runtime = store.runtime
 
@@ -56,8 +65,19 @@ class TransactionUpkeep:
             entry = kept.entry
             is_free = kept.home.is_led and entry.pending is None
             if is_free and entry.transaction.is_timed_out(self._runtime.now().wall_ms):
-                self._store.abort(kept, fence(entry), partial(_tell, kept))
+                event = fenced(entry.transaction, FenceCause.TIMED_OUT)
+                self._store.abort(kept, fence(entry), partial(self._aborted, event))
             yield
+
+    def _aborted(self, event: ProducerFenced, error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            self._note(event)
+        else:
+            _log.warning(
+                "Transaction %s has taken too long, and cannot be aborted yet: %s",
+                event.transactional_id,
+                error.name,
+            )
 
     # ---- expiry
 
@@ -91,13 +111,3 @@ class TransactionUpkeep:
         ]
         if unused:
             self._store.forget(home, unused)
-
-
-def _tell(kept: KeptTransaction, error: ErrorCode) -> None:
-    name = kept.transactional_id
-    if error is ErrorCode.NONE:
-        _log.info("Transaction %s has taken too long, and is aborted", name)
-    else:
-        _log.warning(
-            "Transaction %s has taken too long, and cannot be aborted yet: %s", name, error.name
-        )

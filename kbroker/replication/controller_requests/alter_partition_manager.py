@@ -13,11 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.events.event import Note, nobody_notes
+from kbroker.events.partition_events import IsrChange
 from kbroker.model import LeaderAndIsr, TopicPartition
+from kbroker.replication.partitions.isr_events import isr_change
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.writes.shared_flush import SAFE_REPLICAS
 
@@ -43,11 +46,14 @@ _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Proposal:
-    """An ISR that a leader asks for; `epochs` are those its replicas last fetched in, by broker."""
+    """An ISR that a leader asks for; `epochs` are those its replicas last fetched in, by broker.
+    `change` says why.
+    """
 
     partition: Partition
     wanted: LeaderAndIsr
     epochs: Mapping[int, int]
+    change: IsrChange
 
     @property
     def is_alive(self) -> bool:
@@ -83,6 +89,7 @@ class AlterPartitionManager:
         settle: Settle,
         is_alive: Callable[[int], bool],
         before_shrink: Callable[[Partition], Awaitable[bool]] | None = None,
+        note: Note = nobody_notes,
     ) -> None:
         """`is_alive` says whether a broker may join an ISR. `before_shrink` is awaited before
         asking for an ISR that leaves its leader alone; False calls that off.
@@ -90,6 +97,7 @@ class AlterPartitionManager:
         self._ask = ask
         self._settle = settle
         self._before_shrink = before_shrink
+        self._note = note
         self.may_join = is_alive
         self._pending: dict[TopicPartition, Proposal] = {}
         self._preparing: set[asyncio.Task[None]] = set()
@@ -120,6 +128,13 @@ class AlterPartitionManager:
                 partition_epoch=state.partition_epoch,
             ),
             epochs={broker_id: partition.follower_epoch(broker_id) for broker_id in isr},
+            change=isr_change(
+                partition.topic_partition,
+                state,
+                isr,
+                leader_end_offset=partition.log_end_offset,
+                lag_time_max_ms=partition.lag_time_max_ms,
+            ),
         )
         if self._before_shrink is not None and len(isr) < SAFE_REPLICAS <= len(state.isr):
             self._prepare(proposal)
@@ -195,6 +210,7 @@ class AlterPartitionManager:
             return answer.leader_epoch > wanted.leader_epoch  # a later leader's: its order comes
         if answer.partition_epoch < wanted.partition_epoch:
             return False  # from a replaced controller
-        _log.info("ISR of %s: %s", partition.topic_partition, answer.isr)
+        if answer.isr != partition.state.isr:
+            self._note(replace(proposal.change, isr=answer.isr))
         self._settle(partition.topic_partition, answer.isr, answer.partition_epoch)
         return True

@@ -54,9 +54,9 @@ class Partition:
     __slots__ = (
         "_is_alone",
         "_isr_changes",
-        "_lag_time_max_ms",
         "append_has_committed",
         "counters",
+        "lag_time_max_ms",
         "log",
         "state",
         "topic_partition",
@@ -76,7 +76,7 @@ class Partition:
         self.log = log
         self.counters = NOT_HOSTED  # of its topic
         self.state = PartitionState(local_id=local_broker_id)
-        self._lag_time_max_ms = lag_time_max_ms
+        self.lag_time_max_ms = lag_time_max_ms
         self._isr_changes = isr_changes
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
         # The last append moved the high watermark past earlier ones, which waited for a follower
@@ -349,7 +349,7 @@ class Partition:
         shrunk = self.state.shrunk_isr(
             leader_end_offset=self.log.log_end_offset,
             now_ms=now_ms,
-            lag_time_max_ms=self._lag_time_max_ms,
+            lag_time_max_ms=self.lag_time_max_ms,
         )
         if shrunk is not None and self._isr_changes is not None:
             self._propose(shrunk, self._isr_changes)
@@ -380,7 +380,7 @@ class Partition:
             log.log_end_offset,
             min_insync_replicas=log.config.min_insync_replicas,
             now_ms=now_ms,
-            lag_time_max_ms=self._lag_time_max_ms,
+            lag_time_max_ms=self.lag_time_max_ms,
         )
         if reached > current:
             log.update_high_watermark(reached)

@@ -42,6 +42,7 @@ from kbroker.coordinator.transaction_coordinator import (
     TransactionServices,
 )
 from kbroker.counters import CounterRegistry
+from kbroker.events.event_recorder import EventRecorder
 from kbroker.features import TRANSACTION_VERSION
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import (
@@ -129,7 +130,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DataParts:
-    """The parts that hold records, metadata and the settings in force."""
+    """The parts that hold records, metadata, the settings in force and the last events."""
 
     dynamic_configs: DynamicConfigManager
     settings: BrokerSettings
@@ -137,6 +138,7 @@ class DataParts:
     metadata: MetadataCache
     waiter: MetadataWaiter
     replicas: ReplicaManager
+    events: EventRecorder
     offsets_topic: TopicSize
     transactions_topic: TopicSize
 
@@ -179,7 +181,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     cluster = _cluster_parts(storage, data, around)
     unserved = UnservedClients()
     sender, services = _services(storage, data, cluster, around)
-    refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic)
+    refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
@@ -235,6 +237,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
         metadata=metadata,
         waiter=waiter,
         replicas=replicas,
+        events=EventRecorder(clock),
         offsets_topic=TopicSize(GROUP_METADATA_TOPIC, storage.zk, metadata),
         transactions_topic=TopicSize(TRANSACTION_STATE_TOPIC, storage.zk, metadata),
     )
@@ -305,7 +308,9 @@ def _isr_changes(data: DataParts, ask: AskController) -> AlterPartitionManager:
 
     replicas, last_replica = data.replicas, data.replicas.last_replica
     before_shrink = last_replica.is_flushed if last_replica is not None else None
-    manager = AlterPartitionManager(ask, replicas.isr_settled, is_alive, before_shrink)
+    manager = AlterPartitionManager(
+        ask, replicas.isr_settled, is_alive, before_shrink, data.events.note
+    )
     replicas.leadership.isr_changes = manager
     return manager
 
@@ -358,6 +363,7 @@ def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSett
         inter_broker_listener=config.inter_broker_listener_name(),
         leader_balance=LeaderBalanceSettings.of(config.replication),
         gives_topic_ids=gives_topic_ids(config.server.inter_broker_protocol_version),
+        note=data.events.note,
     )
 
 
@@ -389,6 +395,7 @@ def _services(
             timer=around.clock,
             state_partitions=data.transactions_topic.partitions,
             level=lambda: data.metadata.finalized_features.levels.get(TRANSACTION_VERSION, 0),
+            note=data.events.note,
         ),
     )
     replicas.leadership.add_leadership_listener(transactions.on_leadership_change)
@@ -432,6 +439,7 @@ def _groups(
             timer=clock,
             new_uuid=uuid.uuid4,
             offsets_partitions=data.offsets_topic.partitions,
+            note=data.events.note,
         ),
     )
     data.replicas.leadership.add_leadership_listener(groups.on_leadership_change)

@@ -19,6 +19,7 @@ from kbroker.coordinator.group_coordinator import (
     GroupCoordinator,
 )
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.events.event_recorder import EventRecorder
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.segments.fetch_data_info import FetchIsolation
@@ -281,6 +282,7 @@ class GroupBroker:
         self.creation_error = ErrorCode.NONE
         self._partitions = partitions
         self.ids = 0
+        self.events = EventRecorder(self.time.target)
         coordinator = GroupCoordinator(
             self.config,
             CoordinatorServices(
@@ -292,6 +294,7 @@ class GroupBroker:
                 timer=self.time.target,
                 new_uuid=self._new_uuid,
                 offsets_partitions=lambda: self.metadata.partition_count(GROUP_METADATA_TOPIC),
+                note=self.events.note,
             ),
         )
         self.groups: Any = Calls(coordinator, "offsets")
@@ -342,12 +345,13 @@ class GroupBroker:
         self, group_id: str = "g", member_id: str = "", *, version: int = 9, **fields: object
     ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
         names = fields.pop("protocols", ("range",))
+        metadata = fields.pop("metadata", SUBSCRIPTION)
         defaults = {
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,
             "protocol_type": "consumer",
             "protocols": [
-                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=SUBSCRIPTION)
+                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
                 for name in names
             ],
         }

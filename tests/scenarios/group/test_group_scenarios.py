@@ -29,6 +29,7 @@ from kbroker.coordinator.runtime.effects import (
     Append,
     CancelTimer,
     Effect,
+    Happened,
     Instant,
     Reply,
     SetTimer,
@@ -95,6 +96,7 @@ class Transcript:
                 )
                 for name in fields.get("protocols", "range").split(",")
             ],
+            reason=fields.get("reason"),
         )
         attempt = JoinAttempt(
             correlation=f"join#{self.ids}",
@@ -135,7 +137,9 @@ class Transcript:
 
     def on_leave(self, words: list[str], fields: dict[str, str]) -> None:
         leaving = SimpleNamespace(
-            member_id=words[0] if words else "", group_instance_id=fields.get("instance")
+            member_id=words[0] if words else "",
+            group_instance_id=fields.get("instance"),
+            reason=fields.get("reason"),
         )
         step = self.step()
         codes = sessions.leave_group(step, [leaving])
@@ -187,6 +191,8 @@ class Transcript:
                 self.out.append(f"  set timer {key} for {effect.deadline_ms:.0f}")
             elif isinstance(effect, CancelTimer):
                 self.timers.pop(effect.key, None)  # type: ignore[arg-type]
+            elif isinstance(effect, Happened):
+                self.out.append(f"  {effect.event.sentence()}")
             else:
                 self.appends.append(effect)
                 self.out.append(f"  append {type(effect.token).__name__}")

@@ -23,6 +23,9 @@ from kbroker.apis.registry import registered
 from kbroker.config.kafka_config import KafkaConfig, config_key
 from kbroker.config.topic_config import TopicConfig, topic_config_key
 from kbroker.errors import ErrorCode
+from kbroker.events.partition_events import AppendRefused
+from kbroker.line_fields import ATTRIBUTE
+from kbroker.model import TopicPartition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.error_response import error_codes
 from kbroker.protocol.header import RequestHeader
@@ -54,7 +57,10 @@ class Log:
         self.time = VirtualTime()
         config = KafkaConfig({name.replace("_", "."): text for name, text in settings.items()})
         own = TopicConfig.from_overrides(config, {"max.message.bytes": "77"})
-        self.refusals = RefusedRequests(self.time, lambda: config, lambda _topic: own)
+        self.kept: list[AppendRefused] = []
+        self.refusals = RefusedRequests(
+            self.time, lambda: config, lambda _topic: own, self.kept.append
+        )
         self.connection = local_connection()
 
     def tell(self, request: Message, answer: Message, client_id: str | None = "app") -> list[str]:
@@ -102,6 +108,40 @@ def test_a_line_names_client_address_api_partition_code_and_the_setting_of_the_t
         "Produce of 't-3' was refused to client 'app' at 127.0.0.1:50000 (librdkafka 2.16): "
         "MESSAGE_TOO_LARGE (max.message.bytes=77)"
     ]
+
+
+def test_a_refused_append_has_fields_and_is_kept_for_its_partition(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    (line,) = log.tell(ProduceRequest(), produced(ErrorCode.CORRUPT_MESSAGE, 3, 4))
+
+    (record,) = caplog.records
+    assert getattr(record, ATTRIBUTE) == {
+        "event": "append_refused",
+        "client_id": "app",
+        "api": "Produce",
+        "version": 0,
+        "topic": "t",
+        "partition": 3,
+        "code": "CORRUPT_MESSAGE",
+    }
+    (kept,) = log.kept
+    assert (kept.topic_partition, kept.sentence()) == (TopicPartition("t", 3), line)
+
+
+def test_other_refusals_have_fields_and_are_not_kept(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.tell(MetadataRequest(), described(ErrorCode.INVALID_TOPIC_EXCEPTION, "t-1"), None)
+
+    (record,) = caplog.records
+    assert getattr(record, ATTRIBUTE) == {
+        "event": "request_refused",
+        "api": "Metadata",
+        "version": 0,
+        "code": "INVALID_TOPIC_EXCEPTION",
+    }
+    assert log.kept == []
 
 
 def test_a_client_that_logged_in_is_told_with_its_principal(log: Log) -> None:

@@ -1,0 +1,62 @@
+"""EventRecorder: logs events at info, and keeps the last ones.
+
+Law: `LINES_EACH` lines for each kind and cause in a minute; those beyond it are counted in the next
+line, so that a log is bounded whatever clients do. The history has them all the same. A sentence is
+put together only for a log that takes it.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from kbroker.clock import Clock
+from kbroker.events.event import Event
+from kbroker.events.history import EventHistory, Noted
+from kbroker.line_fields import fields_of
+from kbroker.model import TopicPartition
+from kbroker.rare_lines import RareLines, note_of
+
+_log = logging.getLogger(__name__)
+
+LINES_EACH = 200
+
+
+class EventRecorder:
+    """The events of one broker."""
+
+    __slots__ = ("_clock", "_history", "_lines")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._history = EventHistory()
+        self._lines = RareLines(LINES_EACH)
+
+    def note(self, event: Event) -> None:
+        """Log an event that happens now, and keep it for a while."""
+        self.keep(event)
+        if not _log.isEnabledFor(logging.INFO):
+            return
+        sentence = event.sentence()
+        kind = (event.name, event.cause)
+        left_out = self._lines.left_out(kind, sentence, self._clock.monotonic_ms())
+        if left_out is not None:
+            fields = fields_of(event.name, cause=event.cause, **event.fields())
+            _log.info("%s%s", sentence, note_of(left_out), extra=fields)
+
+    def keep(self, event: Event) -> None:
+        """Keep an event that another line of the log reports."""
+        self._history.add(event, self._clock.now_ms())
+
+    def of_group(self, group_id: str) -> list[Noted]:
+        """Return the last events of a group, the oldest first."""
+        return self._history.of_group(group_id, self._clock.now_ms())
+
+    def of_partition(self, topic_partition: TopicPartition) -> list[Noted]:
+        """Return the last events of a partition, the oldest first."""
+        return self._history.of_partition(topic_partition, self._clock.now_ms())
+
+    def recent(self, most: int = 100) -> list[Noted]:
+        """Return the last events of all that are kept, at most `most`, the oldest first."""
+        return self._history.recent(self._clock.now_ms(), most)
