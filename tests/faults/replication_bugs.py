@@ -279,7 +279,7 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     producers_remembered_after_a_cut: (59, 12),
     high_watermark_kept_after_a_cut: (136, 60),
     still_leading_after_the_order_to_follow: (16, 4),
-    followers_append_for_producers: (1, 4),
+    followers_append_for_producers: (54, 4),
     leader_epochs_not_compared: (44, 60),
     unclean_leaders: (22, 20),
     unseen_returns_trusted: (95, 60),
