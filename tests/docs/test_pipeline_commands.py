@@ -19,8 +19,10 @@ PIPELINE = text_of("pipeline")
 def standalone_settings(quick: dict[str, str]) -> dict[str, str]:
     """For a cluster of Spark on this machine: quick starts, and no port that another may have."""
     ports = dict.fromkeys(("SPARK_MASTER_WEBUI_PORT", "SPARK_WORKER_WEBUI_PORT"), "0")
-    java = {"SPARK_DAEMON_JAVA_OPTS": quick["SPARK_SUBMIT_OPTS"], "SPARK_LOCAL_IP": "127.0.0.1"}
-    return {**quick, **ports, **java}
+    options = quick["SPARK_SUBMIT_OPTS"]
+    # The executors take the last ones, as every Java does.
+    java = {"SPARK_DAEMON_JAVA_OPTS": options, "JDK_JAVA_OPTIONS": options}
+    return {**quick, **ports, **java, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @pytest.mark.spark
