@@ -21,7 +21,8 @@ from kbroker.protocol.schema import response_class
 from tests.faults.loop_holds import Case, cases, say
 from tests.faults.running_broker import RunningBroker
 
-MANY, FEW = 6_000, 250
+FEW = 250
+MANY_TIMES = 8  # at least, so that an answer has several parts
 
 
 def parts_of(case: Case) -> Parts:
@@ -53,17 +54,27 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         broker.end()
 
 
-def answered(case: Case, port: int, entries: list[Any]) -> list[str]:
-    """The innermost answers to so many innermost entries."""
-    request, version = case.request(1), case.version
+def frame_of(case: Case, entries: list[Any]) -> bytes:
+    """A request with so many innermost entries."""
+    request = case.request(1)
     *holders, array = (field.name for field in case.path)
     holder = request
     for name in holders:
         (holder,) = getattr(holder, name)
     setattr(holder, array, entries)
-    head = encode_request_header(RequestHeader(case.api.key, version, 1, "c"))
-    frame = encode(request, version, head)
-    assert (len(frame) > LARGE_BYTES) is (len(entries) == MANY)
+    head = encode_request_header(RequestHeader(case.api.key, case.version, 1, "c"))
+    return encode(request, case.version, head)
+
+
+def times_for_large(case: Case, few: list[Any]) -> int:
+    """How many times so many entries make a large request."""
+    return max(LARGE_BYTES // len(frame_of(case, few)) + 2, MANY_TIMES)
+
+
+def answered(case: Case, port: int, entries: list[Any]) -> list[str]:
+    """The innermost answers to so many innermost entries."""
+    frame, version = frame_of(case, entries), case.version
+    assert (len(frame) > LARGE_BYTES) is (len(entries) > FEW)
     data = say(port, frame)
     _, offset = decode_response_header(data, case.api.key, version)
     response, _ = decode(response_class(case.api.request_class), version, data, offset)
@@ -75,21 +86,22 @@ def answered(case: Case, port: int, entries: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(str(case).split()))
 def test_parts_make_the_same_answer(case: Case, port: int) -> None:
-    entries = case.entries(MANY)
+    many = times_for_large(case, case.entries(FEW)) * FEW
+    entries = case.entries(many)
 
     large = answered(case, port, entries)
 
-    small = [answered(case, port, entries[n : n + FEW]) for n in range(0, MANY, FEW)]
+    small = [answered(case, port, entries[n : n + FEW]) for n in range(0, many, FEW)]
     assert large == [entry for answers in small for entry in answers]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(str(case).split()))
 def test_names_that_are_all_the_same_have_the_same_answer(case: Case, port: int) -> None:
-    (entry,) = case.entries(1)
+    few = case.entries(1) * FEW
+    times = times_for_large(case, few)
 
-    large = answered(case, port, [entry] * MANY)
+    large = answered(case, port, few * times)
 
-    small = answered(case, port, [entry] * FEW)
-    times = MANY // FEW if parts_of(case).again is Again.ANSWERED else 1
+    small = answered(case, port, few)
     assert set(large) == set(small)
-    assert len(large) == len(small) * times
+    assert len(large) == len(small) * (times if parts_of(case).again is Again.ANSWERED else 1)
