@@ -46,14 +46,14 @@ _HINTS = {
 }
 
 
-def check_address(wanted: EndPoint) -> None:
+def check_address(wanted: EndPoint, setting: str = "listeners") -> None:
     """Raises ConfigError if nothing can listen there now, as `Acceptor.bind` would."""
     try:
         sock, address = opened(wanted)
         with sock:
             sock.bind(address)
     except OSError as error:
-        raise refusal(wanted, error) from error
+        raise refusal(wanted, error, setting) from error
 
 
 class Acceptor:

@@ -126,6 +126,41 @@ async def test_each_broker_of_a_process_has_an_address_of_its_own(
     await cluster.shutdown()
 
 
+async def test_all_brokers_of_a_process_that_stops_are_not_ready_though_some_stop_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, may_stop = asyncio.Event(), asyncio.Event()
+
+    async def held(_self: object, **_: object) -> None:
+        stopping.set()
+        await may_stop.wait()
+
+    monkeypatch.setattr(ControlledShutdown, "run", held)
+    cluster = LocalCluster(configs_of_brokers(settings(tmp_path), 2), str(tmp_path))
+    await cluster.startup()
+    servers = [server for server in cluster.servers if server is not None]
+    end = asyncio.create_task(cluster.shutdown())
+    await stopping.wait()
+
+    assert [await ill(server) for server in servers] == [
+        (503, {"stopping": "the broker is stopping"})
+    ] * 2
+
+    may_stop.set()
+    await end
+
+
+def test_an_address_that_is_asked_for_and_taken_leaves_no_directory_behind(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listener = f"kbroker.http.listeners=127.0.0.1:{taken.getsockname()[1]}"
+        broker = RunningBroker(tmp_path / "data", "--override", listener)
+        with pytest.raises(AssertionError, match=r"Error: kbroker\.http\.listeners: cannot listen"):
+            broker.start()
+    assert not broker.data.exists()
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     running = RunningBroker(tmp_path / "data", *ASKED)

@@ -14,7 +14,6 @@ from kbroker.server.broker.broker_parts import BrokerParts
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
 
 _STARTING = (BrokerState.NOT_RUNNING, BrokerState.STARTING)
-_STOPPING = (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.BROKER_SHUTTING_DOWN)
 
 
 def checks_of(
@@ -31,7 +30,7 @@ def checks_of(
         yield Check(name=health.MEMBERSHIP, problem=_membership(parts))
         yield from _offline_partitions(parts)
         yield Check(name=health.DISKS, problem=_disks(parts))
-    stopping = "the broker is stopping" if lifecycle.state in _STOPPING else None
+    stopping = "the broker is stopping" if lifecycle.is_stopping else None
     yield Check(name=health.STOPPING, problem=stopping)
 
 

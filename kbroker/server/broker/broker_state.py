@@ -21,6 +21,7 @@ class BrokerState(Enum):
 
 
 _RUNNING = frozenset({BrokerState.RUNNING_AS_BROKER, BrokerState.RUNNING_AS_CONTROLLER})
+_STOPPING = (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.BROKER_SHUTTING_DOWN)
 VALID_PREVIOUS: dict[BrokerState, frozenset[BrokerState]] = {
     BrokerState.NOT_RUNNING: frozenset({BrokerState.BROKER_SHUTTING_DOWN}),
     BrokerState.STARTING: frozenset({BrokerState.NOT_RUNNING}),
@@ -51,6 +52,7 @@ class BrokerLifecycle:
         self.state = BrokerState.NOT_RUNNING
         self.name = "broker"  # in the log; with its id once that is known
         self.is_killed = False  # it ends without a word, and finishes no file
+        self.is_to_stop = False  # others of its process stop before it does
 
     def transition_to(self, state: BrokerState) -> None:
         """Move to a state; a transition that is not in the table is a bug."""
@@ -62,6 +64,11 @@ class BrokerLifecycle:
     def is_running(self) -> bool:
         """True while clients are served."""
         return self.state in _RUNNING
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once it is certain that the broker ends."""
+        return self.is_to_stop or self.state in _STOPPING
 
     def on_controller_activity(self, is_controller: bool) -> None:
         """Note that this broker has become the controller, or no longer is."""

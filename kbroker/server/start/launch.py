@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kbroker.config.http_addresses import HTTP_LISTENERS
 from kbroker.config.properties_file import parse_properties
 from kbroker.errors import ConfigError, ExplainedError, trouble_of
 from kbroker.log.directories.log_directory import LogDirectoryError
@@ -222,6 +223,9 @@ def _refuse_taken_addresses(settings: LoadedSettings) -> None:
 
     for end_point in config.end_points():
         check_address(end_point)
+    if config.is_http_asked_for():
+        for end_point in config.http_end_points():
+            check_address(end_point, HTTP_LISTENERS)
 
 
 async def _serve_until_signal(

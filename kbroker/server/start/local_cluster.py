@@ -106,6 +106,8 @@ class LocalCluster:
     async def shutdown(self) -> None:
         """Stop all brokers, the controller last, and close the tree."""
         running = [number for number, server in enumerate(self.servers) if server is not None]
+        for server in filter(None, self.servers):
+            server.lifecycle.is_to_stop = True
         last = [n for n in running if self._is_controller(n)] or running[:1]
         others = [n for n in running if n not in last]
         is_all = self._store is not None  # an ensemble may have brokers of other processes
