@@ -58,6 +58,9 @@ _COMMANDS = {
     "health": LazyCommand(
         "kbroker.cli.broker.status", "health", "Say whether a broker is healthy."
     ),
+    "doctor": LazyCommand(
+        "kbroker.cli.doctor.command", "doctor", "Say why clients cannot use a cluster."
+    ),
     "help": LazyCommand(
         "kbroker.cli.help", "help_command", "Say what an error means and what to do."
     ),

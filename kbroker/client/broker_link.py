@@ -91,7 +91,7 @@ class BrokerLink:
             self._socket = socket.create_connection(
                 (host, port), timeout=settings.connect_timeout_s or timeout_s
             )
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a broker may give anything as a host
             raise ConnectionRefusedError(f"{self.name}: {_reason(error)}") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -287,5 +287,5 @@ def _speaks_plaintext(host: str, port: int) -> bool:
     return True
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

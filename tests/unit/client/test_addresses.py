@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.client.bootstrap import check_reachable
+from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
 
@@ -24,3 +25,9 @@ def test_who_cannot_be_reached_is_one_sentence_in_the_words_of_who_gave_it(addre
 
     assert refused.value.code is ExitCode.CANNOT_CONNECT
     assert "--" not in refused.value.sentence
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 300])
+def test_what_a_broker_gives_as_a_host_and_is_none_cannot_be_reached(host: str) -> None:
+    with pytest.raises(ConnectionRefusedError, match=f"^{host}:9092: "):
+        BrokerLink(host, 9092, 1.0)

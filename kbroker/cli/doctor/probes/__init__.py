@@ -1,0 +1,1 @@
+"""Questions to sockets and brokers, whose answers are kept as observations."""

@@ -1,0 +1,1 @@
+"""Observations in, findings out: a function for each kind of fault. Pure."""
