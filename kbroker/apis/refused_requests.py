@@ -28,8 +28,7 @@ from kbroker.config.config_values import to_text
 from kbroker.config.kafka_config import KafkaConfig, config_key
 from kbroker.config.topic_config import TopicConfig, topic_config_key
 from kbroker.errors import ErrorCode
-from kbroker.events.event import cut, nobody_notes
-from kbroker.events.partition_events import AppendRefused
+from kbroker.events.event import Note, cut, nobody_notes
 from kbroker.line_fields import fields_of
 from kbroker.model import TopicPartition
 from kbroker.protocol.api_keys import ApiKey
@@ -57,7 +56,7 @@ class RefusedRequests:
         clock: Clock,
         config: Callable[[], KafkaConfig],
         of_topic: Callable[[str], TopicConfig],
-        keep: Callable[[AppendRefused], None] = nobody_notes,
+        keep: Note = nobody_notes,
     ) -> None:
         """`config` and `of_topic` give the settings of now, `keep` hears of refused appends."""
         self._clock = clock
@@ -116,10 +115,8 @@ class RefusedRequests:
         client_id = header.client_id and cut(header.client_id)
         code, place, event = _code_name(refused.code), _partition_in(refused), "request_refused"
         if header.api_key == ApiKey.PRODUCE and place is not None:
-            event = AppendRefused.name
-            self._keep(
-                AppendRefused(topic_partition=place, code=code, text=line, client_id=client_id)
-            )
+            event = "append_refused"
+            self._keep_append(place, code, line, client_id)
         fields = fields_of(
             event,
             client_id=client_id,
@@ -130,6 +127,13 @@ class RefusedRequests:
             code=code,
         )
         _log.info("%s", line, extra=fields)
+
+    def _keep_append(
+        self, place: TopicPartition, code: str, line: str, client_id: str | None
+    ) -> None:
+        from kbroker.events.partition_events import AppendRefused  # hardly ever needed
+
+        self._keep(AppendRefused(topic_partition=place, code=code, text=line, client_id=client_id))
 
     def _line(
         self, header: RequestHeader, connection: ConnectionInfo, refused: Refused, name: str

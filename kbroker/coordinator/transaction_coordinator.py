@@ -38,7 +38,6 @@ from kbroker.coordinator.transaction.decisions import (
     with_partitions,
 )
 from kbroker.coordinator.transaction.endings import TransactionEndings
-from kbroker.coordinator.transaction.fencing import fenced
 from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
 from kbroker.coordinator.transaction.markers import SendMarkers
 from kbroker.coordinator.transaction.store import TransactionStore
@@ -52,8 +51,7 @@ from kbroker.coordinator.transaction.transaction import (
 from kbroker.coordinator.transaction.upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.events.event import Note, nobody_notes
-from kbroker.events.producer_events import FenceCause
-from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, TopicPartition
+from kbroker.model import NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
 
 _log = logging.getLogger(__name__)
@@ -154,13 +152,18 @@ class TransactionCoordinator:
         decided = initialized(kept.entry, expected, timeout_ms, self._now_ms(), new_id)
         if decided.state is TransactionState.PREPARE_EPOCH_FENCE:
             await _stored(lambda heard: self.store.abort(kept, decided, heard))
-            self._note(fenced(before, FenceCause.NEWER_PRODUCER))
+            self._note_replaced(before)
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         await self._written(kept, decided)
         _log.info("Transactional id %.200r has %s", transactional_id, decided.producer)
-        if expected == NO_PRODUCER and before.producer.epoch != NO_PRODUCER_EPOCH:
-            self._note(fenced(before, FenceCause.NEWER_PRODUCER))
+        if expected == NO_PRODUCER and before.has_a_producer:
+            self._note_replaced(before)
         return decided.producer
+
+    def _note_replaced(self, before: Transaction) -> None:
+        from kbroker.coordinator.transaction.fencing import replaced  # by those with such producers
+
+        self._note(replaced(before))
 
     async def _with_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Producer

@@ -76,7 +76,7 @@ def _address(client_host: str) -> str:
     return client_host.removeprefix("/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Rebalance:
     """A group's join phase has begun, with `members` that it has now."""
 
@@ -108,7 +108,7 @@ class Rebalance:
     def fields(self) -> Fields:
         """Name the group, the member and its reason."""
         about = known(
-            group=self.group,
+            group=cut(self.group),
             generation=self.generation_id,
             members=self.members,
             detail=self.detail or None,
@@ -117,7 +117,7 @@ class Rebalance:
         return about if self.who is None else {**about, **self.who.fields()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MemberExpired:
     """The coordinator has removed a member that was late."""
 
@@ -142,12 +142,14 @@ class MemberExpired:
     def fields(self) -> Fields:
         """Name the group and the member."""
         return {
-            **known(group=self.group, generation=self.generation_id, detail=self.detail or None),
+            **known(
+                group=cut(self.group), generation=self.generation_id, detail=self.detail or None
+            ),
             **self.who.fields(),
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class GroupStable:
     """A rebalance has ended: every member has, or can fetch, its assignment."""
 
@@ -173,7 +175,7 @@ class GroupStable:
         """Name the group and its leader."""
         return {
             **known(
-                group=self.group,
+                group=cut(self.group),
                 generation=self.generation_id,
                 members=self.members,
                 protocol=self.protocol,
@@ -182,7 +184,7 @@ class GroupStable:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CoordinatorMoved:
     """A group with members has come to this broker, or has left it."""
 
@@ -209,4 +211,4 @@ class CoordinatorMoved:
 
     def fields(self) -> Fields:
         """Name the group, and count its members."""
-        return known(group=self.group, generation=self.generation_id, members=self.members)
+        return known(group=cut(self.group), generation=self.generation_id, members=self.members)

@@ -26,7 +26,7 @@ class LeaderCause(Enum):
     NOBODY_LEFT = "broker {before} is gone, or cannot use its log, and no other is in sync"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LeaderChange:
     """A partition has another leader; -1 is none."""
 
@@ -75,7 +75,7 @@ class IsrCause(Enum):
     MOVED_AWAY = "{replicas} no longer a replica, the partition has moved"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class IsrChange:
     """The ISR has shrunk or grown. `replicas` says for each that left or came how far it was."""
 
@@ -120,7 +120,7 @@ def _joined(isr: tuple[int, ...]) -> str:
     return ",".join(map(str, isr))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AppendRefused:
     """Records were not appended; `text` is what the log says of it, `code` the answer's error."""
 

@@ -18,7 +18,7 @@ class FenceCause(Enum):
     TIMED_OUT = "its transaction was open for over {timeout_ms:,} ms (transaction.timeout.ms)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ProducerFenced:
     """A producer is fenced; producer id and epoch are those that it had."""
 
@@ -40,7 +40,8 @@ class ProducerFenced:
     def sentence(self) -> str:
         """Say who is fenced, by what, and what is aborted with it."""
         count = self.aborted_partitions
-        aborted = f"; its transaction in {count:,} partitions is aborted" if count else ""
+        noun = "partition" if count == 1 else "partitions"
+        aborted = f"; its transaction in {count:,} {noun} is aborted" if count else ""
         return (
             f"The producer of transactional id {quoted(self.transactional_id)} is fenced (producer "
             f"id {self.producer_id}, epoch {self.epoch}): "

@@ -36,6 +36,8 @@ OF_OTHERS = (
     "kazoo",
     "msgspec",
     "kbroker.apis.produce",
+    "kbroker.events.partition_events",
+    "kbroker.events.producer_events",
     "kbroker.inspection",
     "kbroker.protocol.messages.describe_transactions",
     "kbroker.zk.ensemble",

@@ -15,6 +15,7 @@ import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker.log_format import JsonFormatter, TextFormatter
+from kbroker.cli.broker.log_handler import CountingHandler
 from kbroker.cli.shown.output import options, say
 from kbroker.server.start.start_collections import collecting_rarely
 
@@ -179,7 +180,7 @@ def end_of_input() -> None:
 
 def _set_up_logging(level: str | None, form: str) -> None:
     is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
-    handler = logging.StreamHandler(sys.stderr)
+    handler = CountingHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if is_text else JsonFormatter())
     logging.basicConfig(handlers=[handler], level=(level or "warning").upper())
     if level is None:

@@ -23,7 +23,6 @@ from kbroker.controller.state_machines.controller_context import (
     Replica,
     ReplicaState,
 )
-from kbroker.controller.state_machines.leadership_events import elections, shrunk_isrs
 from kbroker.controller.state_machines.partition_leader_election import Elected
 from kbroker.controller.state_machines.partition_state_machine import (
     ElectionStrategy,
@@ -34,7 +33,7 @@ from kbroker.controller.state_machines.partition_state_machine import (
 from kbroker.controller.state_machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.controller.state_machines.unseen_returns import keeping_doubt, partitions_in_doubt
-from kbroker.events.event import Event, Note, nobody_notes
+from kbroker.events.event import Note, nobody_notes
 from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import Broker, LeaderAndIsr, TopicPartition
 from kbroker.turns import turn
@@ -51,6 +50,7 @@ UNCLEAN_SETTING = "unclean.leader.election.enable"
 
 
 T = TypeVar("T")
+Versions = Mapping[TopicPartition, int | None]
 LogEnds = Mapping[TopicPartition, EpochEndOffset]
 AskLogEnds = Callable[[Broker, Sequence[TopicPartition]], Awaitable[LogEnds]]
 """Asks a broker how far its logs reach: the last leader epoch, and the end. A log that it does not
@@ -191,7 +191,7 @@ class StateChanges:
                 pending = self._without_doubt(pending)
             writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
             versions = await self._write(writes)
-            self._note_all(elections(self.context, writes, versions, strategy))
+            self._note_elections(writes, versions, strategy)
             pending = self.partitions.written(writes, versions, batch)
             if not pending:
                 return
@@ -212,7 +212,7 @@ class StateChanges:
         batch = self.batch()
         writes = self.partitions.chosen_writes(chosen)
         versions = await self._write(writes)
-        self._note_all(elections(self.context, writes, versions, None))
+        self._note_elections(writes, versions, None)
         conflicts = self.partitions.written(writes, versions, batch)
         await self._read_again(conflicts)
         await self._send_in_turns(batch)
@@ -335,7 +335,7 @@ class StateChanges:
                 await self._read_again(replica.topic_partition for replica in pending)
             writes = self.replicas.isr_writes(broker_id, pending)
             versions = await self._write(writes)
-            self._note_all(shrunk_isrs(self.context, broker_id, writes, versions))
+            self._note_shrunk(broker_id, writes, versions)
             conflicts = self.replicas.shrunk(broker_id, writes, versions, batch)
             if not conflicts:
                 break
@@ -359,9 +359,23 @@ class StateChanges:
         self.replicas.deletion_started(replicas, batch)
         self.send(batch)
 
-    def _note_all(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self.note(event)
+    def _note_elections(
+        self, writes: Sequence[PartitionStateWrite], versions: Versions, by: ElectionStrategy | None
+    ) -> None:
+        if writes:
+            from kbroker.controller.state_machines.leadership_events import elections
+
+            for event in elections(self.context, writes, versions, by):
+                self.note(event)
+
+    def _note_shrunk(
+        self, broker_id: int, writes: Sequence[PartitionStateWrite], versions: Versions
+    ) -> None:
+        if writes:
+            from kbroker.controller.state_machines.leadership_events import shrunk_isrs
+
+            for event in shrunk_isrs(self.context, broker_id, writes, versions):
+                self.note(event)
 
     # ---- tree
 

@@ -22,7 +22,7 @@ from kbroker.events.group_events import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Cause:
     """The cause for which a group is to rebalance."""
 

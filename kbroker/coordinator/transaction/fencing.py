@@ -10,8 +10,17 @@ from kbroker.events.event import cut
 from kbroker.events.producer_events import FenceCause, ProducerFenced
 
 
-def fenced(transaction: Transaction, why: FenceCause) -> ProducerFenced:
-    """Return the event; an open transaction is aborted."""
+def replaced(transaction: Transaction) -> ProducerFenced:
+    """Return the event of a producer after which another one came."""
+    return _fenced(transaction, FenceCause.NEWER_PRODUCER)
+
+
+def timed_out(transaction: Transaction) -> ProducerFenced:
+    """Return the event of a producer whose transaction was open for too long."""
+    return _fenced(transaction, FenceCause.TIMED_OUT)
+
+
+def _fenced(transaction: Transaction, why: FenceCause) -> ProducerFenced:
     is_open = transaction.state is TransactionState.ONGOING
     return ProducerFenced(
         transactional_id=cut(transaction.transactional_id),

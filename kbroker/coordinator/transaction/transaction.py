@@ -97,6 +97,14 @@ class Transaction:
         return Producer(self.next_producer_id, 0)
 
     @property
+    def has_a_producer(self) -> bool:
+        """Whether somebody may write under the producer's epoch: not if the last transaction was
+        aborted, as that is what a fence ends with, which gives the epoch to nobody.
+        """
+        is_new = self.producer.epoch == NO_PRODUCER_EPOCH
+        return not is_new and self.state is not TransactionState.COMPLETE_ABORT
+
+    @property
     def is_epoch_exhausted(self) -> bool:
         return is_exhausted(self.producer.epoch)
 

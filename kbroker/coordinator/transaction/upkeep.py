@@ -12,12 +12,11 @@ from functools import partial
 
 from kbroker.config.transaction_config import TransactionConfig
 from kbroker.coordinator.transaction.decisions import fence
-from kbroker.coordinator.transaction.fencing import fenced
 from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
 from kbroker.coordinator.transaction.store import TransactionStore
+from kbroker.coordinator.transaction.transaction import Transaction
 from kbroker.errors import ErrorCode
 from kbroker.events.event import Note, nobody_notes
-from kbroker.events.producer_events import FenceCause, ProducerFenced
 
 _log = logging.getLogger(__name__)
 
@@ -65,17 +64,19 @@ class TransactionUpkeep:
             entry = kept.entry
             is_free = kept.home.is_led and entry.pending is None
             if is_free and entry.transaction.is_timed_out(self._runtime.now().wall_ms):
-                event = fenced(entry.transaction, FenceCause.TIMED_OUT)
-                self._store.abort(kept, fence(entry), partial(self._aborted, event))
+                aborted = partial(self._aborted, entry.transaction)
+                self._store.abort(kept, fence(entry), aborted)
             yield
 
-    def _aborted(self, event: ProducerFenced, error: ErrorCode) -> None:
+    def _aborted(self, transaction: Transaction, error: ErrorCode) -> None:
+        from kbroker.coordinator.transaction.fencing import timed_out  # hardly ever needed
+
         if error is ErrorCode.NONE:
-            self._note(event)
+            self._note(timed_out(transaction))
         else:
             _log.warning(
                 "Transaction %s has taken too long, and cannot be aborted yet: %s",
-                event.transactional_id,
+                transaction.transactional_id,
                 error.name,
             )
 

@@ -14,15 +14,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.events.event import Note, nobody_notes
-from kbroker.events.partition_events import IsrChange
 from kbroker.model import LeaderAndIsr, TopicPartition
-from kbroker.replication.partitions.isr_events import isr_change
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.writes.shared_flush import SAFE_REPLICAS
+
+if TYPE_CHECKING:
+    from kbroker.events.partition_events import IsrChange
 
 _log = logging.getLogger(__name__)
 
@@ -118,6 +119,8 @@ class AlterPartitionManager:
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         """Ask for an ISR, which the partition's state already holds as pending."""
+        from kbroker.replication.partitions.isr_events import isr_change  # few brokers need it
+
         state = partition.state
         proposal = Proposal(
             partition=partition,

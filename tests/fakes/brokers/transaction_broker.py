@@ -23,6 +23,7 @@ from kbroker.coordinator.transaction_coordinator import (
     TransactionServices,
 )
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.events.event import Event
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.record.record_batch import Record, build, read_header
 from kbroker.replication.metadata_cache import MetadataCache
@@ -122,6 +123,7 @@ class TransactionBroker:
         self.metadata.update(metadata_of({"t": 4}))
         self.ids = CountedIds()
         self.markers = MarkerList()
+        self.noted: list[Event] = []
         self._partitions = partitions
         self.coordinator = TransactionCoordinator(
             self.config,
@@ -135,6 +137,7 @@ class TransactionBroker:
                 timer=self.time,
                 state_partitions=lambda: self.metadata.partition_count(TRANSACTION_STATE_TOPIC),
                 level=lambda: self.level,
+                note=self.noted.append,
             ),
         )
         if lead:

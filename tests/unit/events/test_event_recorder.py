@@ -19,11 +19,13 @@ def moved(generation: int, group: str = "g") -> CoordinatorMoved:
 def test_an_event_is_a_line_with_fields_and_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     recorder = EventRecorder(VirtualTime())
 
+    event = moved(1)
+
     with caplog.at_level(logging.INFO):
-        recorder.note(moved(1))
+        recorder.note(event)
 
     (line,) = caplog.records
-    assert line.message == moved(1).sentence()
+    assert line.message == event.sentence()
     assert getattr(line, ATTRIBUTE) == {
         "event": "coordinator_moved",
         "cause": "loaded",
@@ -31,8 +33,8 @@ def test_an_event_is_a_line_with_fields_and_is_kept(caplog: pytest.LogCaptureFix
         "generation": 1,
         "members": 1,
     }
-    assert [noted.event for noted in recorder.of_group("g")] == [moved(1)]
-    assert [noted.event for noted in recorder.recent()] == [moved(1)]
+    assert [noted.event for noted in recorder.of_group("g")] == [event]
+    assert [noted.event for noted in recorder.recent()] == [event]
 
 
 def test_events_are_kept_while_the_log_does_not_want_them(

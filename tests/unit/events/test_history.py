@@ -13,7 +13,7 @@ def of_group(group: str, generation: int = 0) -> Event:
     return CoordinatorMoved(group=group, generation_id=generation, members=1, is_here=True)
 
 
-def of_partition(partition: int) -> Event:
+def of_partition(partition: int) -> LeaderChange:
     return LeaderChange(
         topic_partition=TopicPartition("t", partition),
         before=1,
@@ -28,13 +28,14 @@ def test_each_group_and_partition_has_its_last_events_in_order() -> None:
     history = EventHistory()
     for generation in range(EACH + 5):
         history.add(of_group("g", generation), generation)
-    history.add(of_partition(3), 100)
+    elected = of_partition(3)
+    history.add(elected, 100)
 
     kept = history.of_group("g", 100)
 
     assert [noted.at_ms for noted in kept] == list(range(5, EACH + 5))
-    assert [noted.event for noted in history.of_partition(TopicPartition("t", 3), 100)] == [
-        of_partition(3)
+    assert [noted.event for noted in history.of_partition(elected.topic_partition, 100)] == [
+        elected
     ]
     assert history.of_group("other", 100) == []
     assert history.of_partition(TopicPartition("t", 4), 100) == []

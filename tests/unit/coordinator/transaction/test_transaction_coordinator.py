@@ -101,6 +101,22 @@ async def test_an_open_transaction_is_aborted_first_and_its_producer_is_fenced()
     assert await code_of(broker.end(old)) is ErrorCode.PRODUCER_FENCED
 
 
+async def test_a_producer_that_is_fenced_by_another_is_noted_once() -> None:
+    broker = TransactionBroker()
+    await broker.begun("x", A)
+    assert broker.noted == []
+
+    assert await code_of(broker.init()) is ErrorCode.CONCURRENT_TRANSACTIONS
+    await turns()
+    await broker.init()
+    await broker.init()
+
+    assert [event.fields()["producer_epoch"] for event in broker.noted] == [0, 2]
+    assert broker.noted[0].cause == "newer_producer"
+    assert broker.noted[0].sentence().endswith("its transaction in 1 partition is aborted")
+    assert "aborted" not in broker.noted[1].sentence()
+
+
 async def test_after_the_last_epoch_comes_another_producer_id() -> None:
     broker = TransactionBroker(lead=False)
     used_up = Transaction(

@@ -72,6 +72,19 @@ async def test_a_transaction_out_of_time_is_aborted_and_its_producer_fenced() ->
     assert await broker.init() == Producer(1000, 2)
 
 
+async def test_a_transaction_out_of_time_is_noted_with_its_time() -> None:
+    broker = started()
+    await broker.begun("x", A, B)
+
+    await broker.pass_time(TIMEOUT_MS)
+    await broker.pass_time(INTERVAL_MS)
+
+    (event,) = broker.noted
+    assert (event.name, event.cause) == ("producer_fenced", "timed_out")
+    assert f"was open for over {TIMEOUT_MS:,} ms" in event.sentence()
+    assert event.sentence().endswith("its transaction in 2 partitions is aborted")
+
+
 async def test_each_has_its_own_time() -> None:
     broker = started()
     for name, timeout_ms in (("short", 15_000), ("long", 500_000)):

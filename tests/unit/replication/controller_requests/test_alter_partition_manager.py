@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.events.event import Event
 from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.replication.controller_requests.alter_partition_manager import (
     RETRY_BACKOFF_S,
@@ -75,11 +76,13 @@ class Leader:
         self.cluster = ReplicationCluster()
         self.controller = Controller()
         self.alive = {0, 1, 2}
+        self.noted: list[Event] = []
         self.manager = AlterPartitionManager(
             self.controller.ask,
             self.cluster.replicas.isr_settled,
             self.alive.__contains__,
             before_shrink,
+            self.noted.append,
         )
         self.cluster.replicas.leadership.isr_changes = self.manager
         self.manager.start()
@@ -117,6 +120,36 @@ async def test_a_follower_that_has_caught_up_joins(leader: Leader) -> None:
     assert leader.controller.asked == [{T: (0, 1)}]
     assert leader.controller.epochs == [{0: -1, 1: 41}]
     assert (partition.state.isr, partition.state.pending_isr) == ((0, 1), None)
+
+
+async def test_an_isr_that_is_written_is_noted_with_its_reason(leader: Leader) -> None:
+    partition = leader.lead(isr=(0, 1))
+    leader.fetch(partition, 2)
+    await settle()
+    leader.cluster.append(partition, b"v", acks=1)
+    leader.fetch(partition, 1)
+    leader.cluster.time.advance(30_001)
+    leader.cluster.replicas.maybe_shrink_isr()
+    await settle()
+
+    assert [(event.name, event.cause) for event in leader.noted] == [
+        ("isr_expanded", "caught_up"),
+        ("isr_shrunk", "lagging"),
+    ]
+    assert leader.noted[1].sentence() == (
+        "The ISR of t-0 shrank from [0, 1, 2] to [0, 1]: broker 2 lags, its log ends at 0 and the "
+        "leader's at 1, and may lag for 30,000 ms (replica.lag.time.max.ms)"
+    )
+
+
+async def test_an_isr_that_is_refused_is_not_noted(leader: Leader) -> None:
+    partition = leader.lead()
+    leader.controller.answers = [each(ErrorCode.INELIGIBLE_REPLICA)]
+
+    leader.fetch(partition, 1)
+    await settle()
+
+    assert leader.noted == []
 
 
 async def test_a_follower_that_is_not_alive_is_not_proposed(leader: Leader) -> None:
