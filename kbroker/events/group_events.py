@@ -150,6 +150,33 @@ class MemberExpired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MemberReplaced:
+    """A static member has come back as another process, and its group needs no rebalance."""
+
+    name = "member_replaced"
+    cause = "static_member"
+    topic_partition = None
+
+    group: str
+    generation_id: int
+    who: Who
+    former_id: str  # cut
+
+    def sentence(self) -> str:
+        """Say who is a member now, and whom that fences."""
+        return (
+            f"Group {quoted(self.group)} goes on without a rebalance (generation "
+            f"{self.generation_id}): {self.who.shown()} came back as another process, and "
+            f"{quoted(self.former_id)} is fenced"
+        )
+
+    def fields(self) -> Fields:
+        """Name the group, the member, and the id that it had."""
+        about = known(group=cut(self.group), generation=self.generation_id, former=self.former_id)
+        return {**about, **self.who.fields()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class GroupStable:
     """A rebalance has ended: every member has, or can fetch, its assignment."""
 

@@ -1,8 +1,9 @@
 """The last events of each group and of each partition.
 
 Pure. Law: bounded, whatever happens and whatever names clients choose: `EACH` events of one group
-or partition, `TOTAL_BYTES` of all. What nothing has happened to for longest is forgotten first, and
-what is older than a day is not shown. A group or partition without events takes up nothing.
+or partition, about `TOTAL_BYTES` of all. What nothing has happened to for longest is forgotten
+first, and what is older than a day is not shown. A group or partition without events takes up
+nothing.
 
 Owned by the event loop.
 """
@@ -16,9 +17,9 @@ from kbroker.events.event import Event
 from kbroker.model import TopicPartition
 
 EACH = 20
-TOTAL_BYTES = 2 * 1024 * 1024
+TOTAL_BYTES = 4 * 1024 * 1024
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
-_EVENT_BYTES = 700  # with short names; a client's texts are cut
+_EVENT_BYTES = 2_000  # with long names; clients' texts are cut, with short ones it has 700
 
 _Key = str | TopicPartition | None
 

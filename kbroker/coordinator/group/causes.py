@@ -15,6 +15,7 @@ from kbroker.events.group_events import (
     CoordinatorMoved,
     GroupStable,
     MemberExpired,
+    MemberReplaced,
     Rebalance,
     RebalanceCause,
     RemovalCause,
@@ -72,6 +73,16 @@ def expired(group: Group, why: RemovalCause, of: Who, detail: str = "") -> Membe
     """Return the event of a member that is removed because it was late."""
     return MemberExpired(
         group=group.group_id, generation_id=group.generation_id, why=why, who=of, detail=detail
+    )
+
+
+def replaced(group: Group, member: Member, former_id: str) -> MemberReplaced:
+    """Return the event of a static member that has another id now, without a rebalance."""
+    return MemberReplaced(
+        group=group.group_id,
+        generation_id=group.generation_id,
+        who=who(member),
+        former_id=cut(former_id),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kbroker.coordinator.group.causes import by_member, rejoined
+from kbroker.coordinator.group.causes import by_member, rejoined, replaced
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member, Protocols
@@ -273,7 +273,10 @@ def on_static_member_stored(step: GroupStep, token: StaticMemberStored, error: E
     elif token.is_true_to(group):
         if group.becoming is token.after:
             group.becoming = None
-        member = _take_over(step, attempt, attempt.request.group_instance_id or "")
+        instance_id = attempt.request.group_instance_id or ""
+        former_id = group.static_members[instance_id]
+        member = _take_over(step, attempt, instance_id)
+        step.note(replaced(group, member, former_id))
         is_stored = error is ErrorCode.NONE
         response = _rejoined(group, token) if is_stored else _not_stored(group, token, error)
         answer_join(step, member, response)

@@ -167,6 +167,20 @@ async def test_members_that_are_late_are_named_with_the_time_that_they_had() -> 
     assert "did not join again within 60,000 ms" in late[1].sentence()
 
 
+async def test_a_static_member_that_returns_is_named_with_the_one_it_fences() -> None:
+    broker = GroupBroker()
+    former = broker.stable_member(group_instance_id="i").member_id
+    await until_idle(100)
+
+    broker.join(group_instance_id="i")
+    await until_idle(100)
+
+    last = broker.events.of_group("g")[-1].event
+    assert (last.name, last.cause) == ("member_replaced", "static_member")
+    assert "static member 'i' as 'i-" in last.sentence()
+    assert last.sentence().endswith(f"came back as another process, and '{former}' is fenced")
+
+
 async def test_a_client_that_is_given_a_member_id_and_never_joins_is_named_as_late() -> None:
     broker = GroupBroker()
     broker.stable_member(session_timeout_ms=300_000)
