@@ -57,6 +57,12 @@ class EventRecorder:
         """Return the last events of a partition, the oldest first."""
         return self._history.of_partition(topic_partition, self._clock.now_ms())
 
+    def of(self, subject: str | TopicPartition | None) -> list[Noted]:
+        """Return the last events of a group (its id), of a partition, or of all (None)."""
+        if subject is None:
+            return self.recent()
+        return self.of_group(subject) if isinstance(subject, str) else self.of_partition(subject)
+
     def recent(self, most: int = 100) -> list[Noted]:
         """Return the last events of all that are kept, at most `most`, the oldest first."""
         return self._history.recent(self._clock.now_ms(), most)

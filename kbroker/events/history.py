@@ -85,6 +85,20 @@ class EventHistory:
         self._bytes -= _key_bytes(key) + _EVENT_BYTES * len(kept)
 
 
+def row_of(noted: Noted) -> dict[str, str | int]:
+    """Return an event as a row for people and programs: `at_ms`, `event`, `cause`, `message`, and
+    the event's own fields.
+    """
+    event = noted.event
+    return {
+        "at_ms": noted.at_ms,
+        "event": event.name,
+        "cause": event.cause,
+        "message": event.sentence(),
+        **event.fields(),
+    }
+
+
 def _key_bytes(key: _Key) -> int:
     return len(key) if isinstance(key, str) else 0
 

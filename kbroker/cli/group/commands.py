@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -90,15 +90,50 @@ def list_groups(bootstrap: str, output: str, internal: bool) -> None:
 @group.command("describe", short_help="Print offsets, lag and members of a group.")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
 @click.option("--members", is_flag=True, help="Print each member with the partitions it reads.")
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Print what happened to the group lately, and why, as its coordinator says at its HTTP "
+    "address.",
+)
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    default=["http://127.0.0.1:8080"],
+    show_default=True,
+    metavar="http://HOST:PORT",
+    help="HTTP address (kbroker.http.listeners) that --events asks; may be repeated.",
+)
+@click.option(
+    "--token-file",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="File with the token of that address (kbroker.http.token.file).",
+)
 @output_option
 @bootstrap_option
-def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -> None:
+def describe(
+    bootstrap: str,
+    output: str,
+    names: Sequence[str],
+    members: bool,
+    events: bool,
+    urls: Sequence[str],
+    token_file: TextIO | None,
+) -> None:
     """Print each partition of a group: committed offset, start and end of the log, the lag, and who
     reads it. A member without a partition has a line of its own.
 
     The lag is from the committed offset to the end. Where that offset is below START_OFFSET, the
     records between them are gone.
     """
+    if events:
+        from kbroker.cli.group.events import print_events
+
+        token = None if token_file is None else token_file.readline().strip()
+        print_events(list(dict.fromkeys(names)), urls, token, output)
+        return
     with cluster_links(bootstrap) as links:
         groups = [read_group(links, name) for name in dict.fromkeys(names)]
         leaders = {} if members else _leaders(links, groups)

@@ -12,16 +12,20 @@ from kbroker.http.http_server import HttpServer
 
 if TYPE_CHECKING:
     from kbroker.http.broker_loop import BrokerLoop
+    from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
 
 SERVED: Final[Mapping[str, str]] = {
     "/livez": "whether the broker's event loop answers",
     "/readyz": "whether the broker is ready for clients, check by check",
+    "/api/events": "what happened lately, and why: ?group=G, ?topic=T&partition=N, or all",
 }
 _MOST_TOKEN_BYTES = 4096
 
 
-def http_server_of(config: KafkaConfig, checks: LookAtHealth) -> HttpServer | None:
+def http_server_of(
+    config: KafkaConfig, checks: LookAtHealth, events: LookAtEvents
+) -> HttpServer | None:
     """The server that these settings ask for, not started yet; None if they ask for none. Raises
     ConfigError for a token that cannot be read.
     """
@@ -30,22 +34,31 @@ def http_server_of(config: KafkaConfig, checks: LookAtHealth) -> HttpServer | No
         return None
     return HttpServer(
         end_points,
-        partial(_application, config, _token(config), checks),
+        partial(_application, config, _token(config), checks, events),
         may_move=not config.is_http_asked_for(),
     )
 
 
 def _application(
-    config: KafkaConfig, token: str | None, checks: LookAtHealth, loop: BrokerLoop
+    config: KafkaConfig,
+    token: str | None,
+    checks: LookAtHealth,
+    events: LookAtEvents,
+    loop: BrokerLoop,
 ) -> Any:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
+    from kbroker.http.event_routes import event_routes
     from kbroker.http.guard import Guard, names_of
     from kbroker.http.health_routes import health_routes, index_route
     from kbroker.http.routes import RouteTable
 
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
     return RouteTable(
-        routes={"/": index_route(SERVED), **health_routes(loop, checks)},
+        routes={
+            "/": index_route(SERVED),
+            **health_routes(loop, checks),
+            **event_routes(loop, events),
+        },
         guard=Guard(names=names_of(hosts), token=token),
     )
 

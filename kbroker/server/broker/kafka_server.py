@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.events.history import Noted
 from kbroker.http.health import Check
 from kbroker.http.http_server import HttpServer
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.disk.open_files import open_files_of
-from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
+from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint, TopicPartition
 from kbroker.server.broker.broker_health import checks_of
 from kbroker.server.broker.broker_http import http_server_of
 from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
@@ -161,7 +162,7 @@ class KafkaServer:
 
     def _start_http(self) -> None:
         """Listen for HTTP first, and stop last, so that somebody can ask how far both are."""
-        self._http = http_server_of(self._requested.config, self._checks)
+        self._http = http_server_of(self._requested.config, self._checks, self._events)
         if self._http is not None:
             self._http.start()
             self._undo.push_async_callback(self._http.stop)
@@ -170,6 +171,11 @@ class KafkaServer:
         return checks_of(
             self.lifecycle, lambda: None if self._running is None else self._running.parts
         )
+
+    def _events(self, subject: str | TopicPartition | None) -> Iterator[Noted]:
+        if self._running is None:
+            return iter(())
+        return iter(self._running.parts.data.events.of(subject))
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config
