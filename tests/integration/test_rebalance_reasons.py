@@ -60,7 +60,7 @@ async def leader_rejoined(client: GroupClient) -> None:
 
 async def static_member_replaced(client: GroupClient) -> None:
     await client.stable(group_instance_id="i")
-    await client.join(group_instance_id="i", protocols={"sticky": b""})
+    await client.join(group_instance_id="i", protocols={"sticky": b"", "range": b"a"})
 
 
 WAYS: dict[Callable[[GroupClient], Awaitable[None]], str] = {
