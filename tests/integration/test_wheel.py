@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MOST_BYTES = 45_000_000
 IMPORT_ALL = """
 import importlib, pkgutil, kbroker
-of_extras = ("kbroker.cli.shown.avro_decoder", "kbroker.cli.pipeline.", "kbroker.pipeline.", "kbroker.testing.")
+of_extras = ("kbroker.decoding.avro_decoder", "kbroker.cli.pipeline.", "kbroker.pipeline.", "kbroker.testing.")
 for module in pkgutil.walk_packages(kbroker.__path__, "kbroker."):
     if not module.name.startswith(of_extras):
         importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""Sentences of commands about unknown names, and about single items that failed."""
+"""Sentences of commands about unknown brokers, and about single items that failed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.shown.output import say
 from kbroker.errors import Trouble
-from kbroker.model import TopicPartition
-from kbroker.near_names import did_you_mean
-from kbroker.wording import counted, named, shown
-
-
-def no_such(kind: str, name: str, known: Iterable[str], command: str | None = None) -> str:
-    """Return the sentence about a topic or group that is not there, with similar names; `command`
-    lists them if it is not named like their kind.
-    """
-    hint = did_you_mean(name, known) or f" (see `kbroker {command or kind} list`)"
-    return f"no such {kind}: {shown(name)}{hint}"
+from kbroker.wording import named
 
 
 def no_such_broker(broker: int, online: Iterable[int], offline: Collection[int] = ()) -> str:
@@ -34,11 +24,6 @@ def brokers_named(brokers: Iterable[int]) -> str:
     """Return broker ids for a sentence, named as such, because a bare `0` would read as none."""
     ids = sorted(brokers)
     return f"{'broker' if len(ids) == 1 else 'brokers'} {named(ids)}" if ids else "none"
-
-
-def no_such_partition(place: TopicPartition, count: int) -> str:
-    """Return the sentence about a partition that a topic with `count` of them does not have."""
-    return f"no such partition: {place} (the topic has {counted(count, 'partition')})"
 
 
 def refuse(failures: Sequence[str], trouble: Trouble | None = None) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import click
 
 from kbroker.cli.arguments.connection import CommandError, CommandT, ExitCode
-from kbroker.cli.arguments.refusals import no_such, no_such_partition, refuse
+from kbroker.cli.arguments.refusals import refuse
 from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.unknown_names import no_such, no_such_partition
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse

@@ -9,7 +9,7 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
-from kbroker.cli.arguments.refusals import brokers_named, no_such, no_such_partition, refuse
+from kbroker.cli.arguments.refusals import brokers_named, refuse
 from kbroker.cli.arguments.topic_choice import described_topics, partitions_option
 from kbroker.cli.cluster.partition_moves import (
     LOOK_AT_THEM,
@@ -25,6 +25,7 @@ from kbroker.cli.cluster.reassignment_plan import check_replicas, read_plan
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_requests import move_partitions, moves_under_way
+from kbroker.client.unknown_names import no_such, no_such_partition
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import ReplicaAssignment, TopicPartition
 

@@ -9,13 +9,14 @@ import click
 from kbroker.cli.arguments.completion import setting_names, topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
 from kbroker.cli.arguments.key_values import key_values
-from kbroker.cli.arguments.refusals import no_such, no_such_broker, refuse
+from kbroker.cli.arguments.refusals import no_such_broker, refuse
 from kbroker.cli.config.files import check, show
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import options, output_option, print_rows, say
 from kbroker.client.cluster_configs import DEFAULT_ORIGIN, Resource, Setting, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.setting_changes import SettingChanges, changed
+from kbroker.client.unknown_names import no_such
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean

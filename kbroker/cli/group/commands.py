@@ -9,10 +9,10 @@ import click
 
 from kbroker.cli.arguments.completion import group_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
-from kbroker.cli.arguments.refusals import no_such, refuse
+from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.group.reset import reset
 from kbroker.cli.lazy_commands import CommandGroup
-from kbroker.cli.shown.open_transactions import held_back, tell_open
+from kbroker.cli.shown.open_transactions import tell_open
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.cluster_requests import GROUP, check_all_listed
@@ -25,7 +25,9 @@ from kbroker.client.consumer_groups import (
     listed_groups,
     read_group,
 )
+from kbroker.client.open_transactions import held_back
 from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.client.unknown_names import no_such
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import TopicPartition
 

@@ -7,35 +7,28 @@ own positions, and commit those.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
 from kbroker.cli.arguments.completion import group_names, topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
-from kbroker.cli.arguments.refusals import no_such, no_such_partition, refuse
-from kbroker.cli.arguments.topic_choice import described_topics
-from kbroker.cli.group.reset_target import (
-    ResetPlace,
-    Target,
-    new_offset,
-    parse_target,
-    parse_topics,
-    wanted_offset,
-)
+from kbroker.cli.arguments.refusals import refuse
+from kbroker.cli.group.reset_target import parse_target, parse_topics
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
-from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
-from kbroker.client.consumer_groups import (
-    ConsumerGroup,
-    commit_offsets,
-    listed_groups,
-    read_group,
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import ConsumerGroup, read_group
+from kbroker.client.group_resets import (
+    PlannedOffset,
+    ResetPlan,
+    ResetRefusedError,
+    commit_reset,
+    has_members_first,
+    planned_reset,
 )
-from kbroker.client.topic_figures import ends_of, leaders_of, offsets_at
-from kbroker.client.topic_rows import rows_of
-from kbroker.errors import ErrorCode, Trouble
-from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.client.reset_targets import Target
+from kbroker.errors import Trouble
 
 _COLUMNS = (
     "group", "topic", "partition", "committed_offset", "new_offset", "start_offset", "end_offset",
@@ -79,192 +72,52 @@ def reset(
     wanted = parse_topics(topics)
     with cluster_links(bootstrap) as links:
         found = read_group(links, group)
-        rows, failures, trouble = planned_reset(links, found, wanted, target)
+        plan = planned_or_refused(links, found, wanted, target)
+        failures = [*plan.failures]
         if yes and found.members:
-            failures.append(f"group {group} was not reset: {_members_first(found)}")
+            failures.append(f"group {group} was not reset: {has_members_first(found)}")
         elif yes and failures:
             failures.append(f"group {group} was not reset: not all of its partitions could be")
         elif yes:
             if found.is_unknown:
                 say(f"there was no group {group}: it is made")
-            failures += _commit(links, group, rows)
-    print_rows(rows, _COLUMNS, output)
+            failures += _commit(links, group, plan.offsets)
+    print_rows(plan_rows(group, plan.offsets), _COLUMNS, output)
     tell_silent(links)
     if not yes:
         if found.members:
-            say(f"--yes would be refused: {_members_first(found)}")
+            say(f"--yes would be refused: {has_members_first(found)}")
         else:
             new = f"there is no group {group} yet, it would be made; " if found.is_unknown else ""
             say(f"{new}nothing was changed: add --yes to do it")
-    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else trouble)
+    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else plan.trouble)
 
 
-class Plan(NamedTuple):
-    """The plan of a reset: rows with `topic`, `partition`, `new_offset` and more, a sentence for
-    each partition that stays, and a pointer to more about those.
-    """
-
-    rows: list[dict[str, Any]]
-    failures: list[str]
-    trouble: Trouble | None
-
-
-def planned_reset(
+def planned_or_refused(
     links: ClusterLinks, group: ConsumerGroup, wanted: Mapping[str, frozenset[int]], target: Target
-) -> Plan:
-    """Plan a reset, and change nothing; `wanted` as `parse_topics` returns it, empty: all
-    partitions that the group has offsets for. Raises CommandError for topics and partitions that do
-    not exist.
-    """
-    leaders = _leaders(links, group, wanted, target)
-    ends = ends_of(links, leaders)
-    places = _places(links, group, leaders, ends.offsets, target)
-    rows, failures = _plan(group, places, target)
-    failures += [ends.refusal(place) for place in leaders if place not in places]
-    return Plan(rows, failures, ends.trouble)
+) -> ResetPlan:
+    """Return what `planned_reset` does, and say what it says. CommandError if it refuses."""
+    try:
+        return planned_reset(links, group, wanted, target, say)
+    except ResetRefusedError as error:
+        refuse(error.sentences, error.trouble)
+        raise  # it has a sentence
 
 
-def _leaders(
-    links: ClusterLinks,
-    group: ConsumerGroup,
-    wanted: Mapping[str, frozenset[int]],
-    target: Target,
-) -> dict[TopicPartition, int]:
-    """Return the leader of each partition to reset, or NO_LEADER; refuses what is not there."""
-    if group.is_unknown and not wanted and target.of_file is None:
-        refuse([no_such("group", group.name, [str(g.group_id) for g in listed_groups(links)])])
-    topics = links.describe(None).topics
-    described_topics(topics, wanted)
-    described = described_topics(topics, ())
-    if wanted:
-        places = {
-            TopicPartition(name, number)
-            for name, numbers in wanted.items()
-            for number in numbers or [each.partition_index for each in described[name].partitions]
-        }
-    else:
-        places = set(target.of_file if target.of_file is not None else group.committed)
-    there = {place for place, _ in rows_of(topics)}
-    refuse(
-        [
-            no_such_partition(place, len(described[place.topic].partitions))
-            if place.topic in described
-            else no_such("topic", place.topic, described)
-            for place in sorted(places - there)
-        ]
-    )
-    if target.of_file is not None:
-        places = _in_file(places, target.of_file, wanted)
-    leaders = leaders_of(described.values())
-    return {place: leaders.get(place, NO_LEADER) for place in sorted(places)}
+def plan_rows(group: str, offsets: Iterable[PlannedOffset]) -> list[dict[str, Any]]:
+    """Return the row of each partition that would be reset."""
+    return [{"group": group, **each.place._asdict(), **_offsets(each)} for each in offsets]
 
 
-def _in_file(
-    places: set[TopicPartition],
-    offsets: Mapping[TopicPartition, int],
-    wanted: Mapping[str, frozenset[int]],
-) -> set[TopicPartition]:
-    """Return the partitions with an offset in the file, and say which of a whole topic have none.
-    Refuses a partition named by number, and a topic, without any.
-    """
-    found = places & set(offsets)
-    absent = sorted(places - found)
-    topics = {place.topic for place in found}
-    refuse(
-        [
-            f"{place}: the file has no offset of it"
-            for place in absent
-            if place.topic in topics and wanted[place.topic]
-        ]
-        + [
-            f"{topic}: the file has no offset of this topic"
-            for topic in sorted({place.topic for place in absent} - topics)
-        ]
-    )
-    if absent:
-        names = ", ".join(map(str, absent))
-        say(f"not in the file, so left as {'it is' if len(absent) == 1 else 'they are'}: {names}")
-    return found
+def _offsets(planned: PlannedOffset) -> dict[str, int | None]:
+    return {name: value for name, value in planned._asdict().items() if name != "place"}
 
 
-def _places(
-    links: ClusterLinks,
-    group: ConsumerGroup,
-    leaders: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    target: Target,
-) -> dict[TopicPartition, ResetPlace]:
-    known = {place: leaders[place] for place in leaders if place in ends}
-    starts = offsets_at(links, known, EARLIEST)
-    if target.moment is None:
-        at_moment: Mapping[TopicPartition, int] = {}
-    elif target.moment in (EARLIEST, LATEST):
-        at_moment = starts if target.moment == EARLIEST else ends
-    else:
-        at_moment = offsets_at(links, known, target.moment)
-    return {
-        place: ResetPlace(
-            group.committed.get(place), starts[place], ends[place], at_moment.get(place)
-        )
-        for place in known
-        if place in starts
-    }
-
-
-def _plan(
-    group: ConsumerGroup, places: Mapping[TopicPartition, ResetPlace], target: Target
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return rows with the new offsets, and a sentence for each partition that has none."""
-    rows, failures = [], []
-    for partition, place in places.items():
-        offset = new_offset(place, target, partition)
-        if offset is None:
-            reason = "its leader gives no offset for this time"
-            if target.shift is not None:
-                reason = "nothing is committed there that could be moved"
-            failures.append(f"{partition}: {reason}")
-            continue
-        rows.append(
-            {
-                "group": group.name,
-                **partition._asdict(),
-                "committed_offset": place.committed,
-                "new_offset": offset,
-                "start_offset": place.start,
-                "end_offset": place.end,
-            }
-        )
-        wanted = wanted_offset(place, target, partition)
-        if wanted != offset:
-            say(f"{partition}: offset {wanted} is not there, {offset} is taken instead")
-    return rows, failures
-
-
-def _members_first(group: ConsumerGroup) -> str:
-    clients = sorted({member.client_id or member.member_id for member in group.members})
-    is_one = len(group.members) == 1
-    return (
-        f"it has {counted(len(group.members), 'member')} ({', '.join(clients)}), which would go on "
-        + ("where it is; stop it first" if is_one else "where they are; stop them first")
-    )
-
-
-def _commit(links: ClusterLinks, group: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _commit(links: ClusterLinks, group: str, offsets: Sequence[PlannedOffset]) -> list[str]:
     """Commit the new offsets and say so; return a sentence for each that was refused."""
-    offsets = {
-        TopicPartition(row["topic"], row["partition"]): int(row["new_offset"]) for row in rows
-    }
     if not offsets:
         return [f"group {group} was not reset: it has no offsets to move"]
-    codes = commit_offsets(links, group, offsets)
-    refused = {place: code for place, code in codes.items() if code != ErrorCode.NONE}
+    refused = commit_reset(links, group, offsets)
     if len(refused) < len(offsets):
         say(f"group {group}: {counted(len(offsets) - len(refused), 'partition')} reset")
-    return [f"{place} was not reset: {_reason(code)}" for place, code in sorted(refused.items())]
-
-
-def _reason(code: ErrorCode) -> str:
-    joined = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-    if code in joined or code == ErrorCode.REBALANCE_IN_PROGRESS:
-        return f"a member has just joined the group, stop it first ({code.name})"
-    return code.name
+    return [f"{place} was not reset: {reason}" for place, reason in refused.items()]

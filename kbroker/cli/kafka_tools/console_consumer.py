@@ -19,10 +19,10 @@ from kbroker.cli.kafka_tools.tool_options import (
     pattern_of,
 )
 from kbroker.cli.records.chosen_records import COMMITTED, Choice, print_chosen
-from kbroker.cli.records.record_place import END, START, Kind, Place
 from kbroker.cli.shown.output import say
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.record_places import END, START, Kind, Place
 from kbroker.config.config_resources import ResourceType
 
 _ENDS = {"earliest": START, "latest": END}

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kbroker.cli.arguments.connection import cluster_links
-from kbroker.cli.arguments.time_argument import timestamp_ms
-from kbroker.cli.group.reset import planned_reset
-from kbroker.cli.group.reset_target import Target, parse_target, parse_topics
+from kbroker.cli.group.reset import plan_rows, planned_or_refused
+from kbroker.cli.group.reset_target import parse_target, parse_topics
 from kbroker.cli.kafka_tools.group_tables import (
     deletion_table,
     list_table,
@@ -35,6 +34,8 @@ from kbroker.client.consumer_groups import (
     listed_groups,
     read_group,
 )
+from kbroker.client.moments import timestamp_ms
+from kbroker.client.reset_targets import Target
 from kbroker.client.topic_figures import leaders_of, offsets_at
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
@@ -210,7 +211,8 @@ def _reset(links: ClusterLinks, given: Given) -> None:
     for name in _names(links, given):
         group = read_group(links, name)
         is_nothing = group.is_unknown and not wanted and target.of_file is None
-        rows = [] if is_nothing else planned_reset(links, group, wanted, target).rows
+        planned = [] if is_nothing else planned_or_refused(links, group, wanted, target).offsets
+        rows = plan_rows(name, planned)
         if group.members:
             _print_error(
                 f"Assignments can only be reset if the group '{name}' is inactive, but the current "

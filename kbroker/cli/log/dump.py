@@ -13,7 +13,6 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.arguments.log_paths import log_directory, refuse_missing, storage_errors
 from kbroker.cli.log.file_rows import UnreadableFileError, kind_of
-from kbroker.cli.log.internal_records import internal_decoder_of
 from kbroker.cli.log.segment_rows import (
     BATCH_COLUMNS,
     RECORD_ROW_COLUMNS,
@@ -22,7 +21,8 @@ from kbroker.cli.log.segment_rows import (
     record_rows,
 )
 from kbroker.cli.shown.output import output_option, print_rows, say
-from kbroker.cli.shown.record_rows import json_text
+from kbroker.decoding.internal_records import internal_decoder_of
+from kbroker.decoding.record_rows import json_text
 from kbroker.inspection.data_directory import DataDirectory, PartitionDirectory
 from kbroker.inspection.log_paths import partition_directories
 from kbroker.inspection.partition_files import sort_files

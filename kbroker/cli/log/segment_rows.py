@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbroker.cli.log.internal_records import internal_decoder_of
-from kbroker.cli.shown.record_rows import RECORD_COLUMNS, headers_of, text_of
 from kbroker.config.config_values import MAX_LONG
+from kbroker.decoding.internal_records import internal_decoder_of
+from kbroker.decoding.record_rows import RECORD_COLUMNS, headers_of, text_of
 from kbroker.errors import KafkaError
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
 from kbroker.log.disk.file_system import FileSystem

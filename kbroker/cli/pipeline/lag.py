@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option
-from kbroker.cli.arguments.refusals import no_such
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.job_display import Sayings
@@ -29,6 +28,7 @@ from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.cli.pipeline.written_paths import prepare_file
 from kbroker.cli.shown.open_transactions import tell_open
 from kbroker.cli.shown.output import counted, filled, output_option, print_rows, say
+from kbroker.client.unknown_names import no_such
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from kbroker.cli.arguments.time_argument import is_relative, timestamp_ms
 from kbroker.cli.records.produce import CODECS
 from kbroker.cli.shown.output import options
+from kbroker.client.moments import is_relative, timestamp_ms
 
 written_options = options(
     click.option(

@@ -25,12 +25,14 @@ from kbroker.cli.arguments.connection import (
     link_errors,
 )
 from kbroker.cli.arguments.topic_choice import check_partitions, chosen, matching
-from kbroker.cli.records.record_place import END, START, Place, check_start, offsets_at
-from kbroker.cli.shown.open_transactions import held_back, held_in_topic, tell_open
+from kbroker.cli.records.record_place import check_start
+from kbroker.cli.shown.open_transactions import tell_open
 from kbroker.cli.shown.output import counted, say
 from kbroker.cli.shown.terminal_line import TerminalLine
 from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
+from kbroker.client.open_transactions import held_back, held_in_topic
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.record_places import END, START, Place, offsets_at
 from kbroker.client.topic_figures import leaders_in
 from kbroker.client.topic_figures import offsets_at as offsets_now
 from kbroker.model import TopicPartition

@@ -11,10 +11,11 @@ from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option
 from kbroker.cli.arguments.topic_choice import compiled, partitions_option
 from kbroker.cli.records.chosen_records import COMMITTED, Choice, print_chosen
-from kbroker.cli.records.record_place import PLACES, parse_place
+from kbroker.cli.records.record_place import PLACE_METAVAR, parse_place
 from kbroker.cli.shown.output import counted
 from kbroker.cli.shown.record_printer import PrintForm, RecordPrinter
-from kbroker.cli.shown.value_decoder import DECODERS, ValueForm
+from kbroker.cli.shown.value_form import ValueForm
+from kbroker.decoding.value_decoders import DECODERS
 
 
 @click.command()
@@ -25,14 +26,14 @@ from kbroker.cli.shown.value_decoder import DECODERS, ValueForm
     "start",
     default="start",
     show_default=True,
-    metavar=PLACES,
+    metavar=PLACE_METAVAR,
     help="Where to begin; -100: with the last 100 records of each partition. With --group, if "
     "it has no offset: start or end.",
 )
 @click.option(
     "--to",
     "end",
-    metavar=PLACES,
+    metavar=PLACE_METAVAR,
     help="Where to stop: before this offset or time (default: the end as it is now).",
 )
 @click.option("--count", type=click.IntRange(min=1), help="Stop after this many records.")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, NamedTuple, Protocol
 
-from kbroker.cli.shown.record_rows import bytes_of
 from kbroker.client.partitioner import partition_of, partitions_of
+from kbroker.decoding.record_rows import bytes_of
 from kbroker.near_names import did_you_mean
 from kbroker.record.bulk_records import bodies_of_pairs, bodies_of_values, whole_body_of
 from kbroker.record.default_record import Headers, Record

@@ -14,7 +14,6 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, link_errors
-from kbroker.cli.arguments.time_argument import MOMENTS, timestamp_ms
 from kbroker.cli.arguments.topic_choice import check_partitions, names_of_topics
 from kbroker.cli.records.line_form import (
     JsonLines,
@@ -31,6 +30,7 @@ from kbroker.cli.shown.output import counted, say
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.moments import MOMENTS, timestamp_ms
 from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
 from kbroker.config.config_resources import ResourceType
 from kbroker.config.config_values import MAX_INT

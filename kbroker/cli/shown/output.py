@@ -84,7 +84,7 @@ def print_rows(rows: Iterable[Row], columns: Sequence[str], output: str) -> bool
 def _print_json(
     rows: Iterable[Row], columns: Sequence[str], output: str, *, is_stream: bool
 ) -> None:
-    from kbroker.cli.shown.record_rows import json_text  # 10 ms for help texts
+    from kbroker.decoding.record_rows import json_text  # 10 ms for help texts
 
     picked = ({name: row.get(name) for name in columns} for row in rows)
     if output == "json" and not is_stream:
@@ -144,7 +144,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        from kbroker.cli.shown.record_rows import json_text
+        from kbroker.decoding.record_rows import json_text
 
         return json_text(value)
     if isinstance(value, list | tuple):

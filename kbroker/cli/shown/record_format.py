@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import click
 
-from kbroker.cli.shown.value_decoder import ValueForm
+from kbroker.cli.shown.value_form import ValueForm
 from kbroker.record.default_record import Headers, Record
 
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "e": b"\x1b", "\\": b"\\"}

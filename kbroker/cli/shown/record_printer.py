@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from kbroker.cli.shown.output import csv_cell
 from kbroker.cli.shown.record_format import RecordFormat
-from kbroker.cli.shown.record_rows import RECORD_COLUMNS, headers_of, json_text
-from kbroker.cli.shown.value_decoder import ValueForm
+from kbroker.cli.shown.value_form import ValueForm
+from kbroker.decoding.record_rows import RECORD_COLUMNS, headers_of, json_text
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 

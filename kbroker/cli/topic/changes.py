@@ -9,13 +9,14 @@ import click
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
 from kbroker.cli.arguments.key_values import key_values
-from kbroker.cli.arguments.refusals import no_such, refuse
+from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.arguments.topic_choice import described_topics
 from kbroker.cli.shown.output import say
 from kbroker.client.cluster_configs import Resource
 from kbroker.client.setting_changes import SettingChanges, changed
 from kbroker.client.topic_changes import Refusal, deletion_refusal, grown, made_topics
 from kbroker.client.topic_requests import BROKERS_DEFAULT, delete_topics
+from kbroker.client.unknown_names import no_such
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC

@@ -10,7 +10,7 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
-from kbroker.cli.arguments.refusals import no_such, refuse
+from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 from kbroker.cli.shown.output import output_option, print_rows, say
 from kbroker.cli.topic.changes import alter, create, delete
@@ -23,6 +23,7 @@ from kbroker.client.cluster_configs import (
 )
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.topic_figures import Described, leaders_of, offsets_at, sizes_of
+from kbroker.client.unknown_names import no_such
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import TopicPartition

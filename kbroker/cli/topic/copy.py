@@ -26,21 +26,18 @@ from kbroker.cli.arguments.connection import (
 from kbroker.cli.arguments.key_values import key_values
 from kbroker.cli.arguments.topic_choice import existing_topic
 from kbroker.cli.records.produce import CODECS
-from kbroker.cli.records.record_place import (
-    PLACES,
-    check_start,
-    offsets_at,
-    parse_place,
-)
+from kbroker.cli.records.record_place import PLACE_METAVAR, check_start, parse_place
 from kbroker.cli.records.send_report import SendReport
-from kbroker.cli.shown.open_transactions import held_in_topic, tell_open
+from kbroker.cli.shown.open_transactions import tell_open
 from kbroker.cli.shown.output import counted, say
 from kbroker.cli.topic.changes import refuse_topics
 from kbroker.client.cluster_configs import Resource, describe_configs, own_settings
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.fetched_batches import FetchedBatch, TellUnreadable, record_lists
+from kbroker.client.open_transactions import held_in_topic
 from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.record_places import offsets_at
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.topic_changes import made_topics
 from kbroker.config.config_resources import ResourceType
@@ -71,10 +68,20 @@ _TIME_TYPE, _CREATE_TIME = "message.timestamp.type", "CreateTime"
     help="Properties file for TARGET's cluster, if it is another one with TLS or a login.",
 )
 @click.option(
-    "--from", "start", default="start", show_default=True, metavar=PLACES, help="Where to begin."
+    "--from",
+    "start",
+    default="start",
+    show_default=True,
+    metavar=PLACE_METAVAR,
+    help="Where to begin.",
 )
 @click.option(
-    "--to", "end", default="end", show_default=True, metavar=PLACES, help="Where to stop before."
+    "--to",
+    "end",
+    default="end",
+    show_default=True,
+    metavar=PLACE_METAVAR,
+    help="Where to stop before.",
 )
 @click.option(
     "--by-key",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kbroker.cli.arguments.connection import CommandError, cluster_links
-from kbroker.cli.arguments.refusals import no_such, refuse
+from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.shown.output import named, say
 from kbroker.client.aborted_ids import PATIENCE_S, AbortedId, abort_what_is_open
 from kbroker.client.transactions import listed_transactions
+from kbroker.client.unknown_names import no_such
 from kbroker.wording import shown
 
 

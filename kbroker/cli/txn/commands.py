@@ -12,7 +12,7 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names, transactional_ids
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
-from kbroker.cli.arguments.refusals import no_such, no_such_broker, refuse
+from kbroker.cli.arguments.refusals import no_such_broker, refuse
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.arguments.topic_choice import (
     check_partitions,
@@ -36,6 +36,7 @@ from kbroker.client.transactions import (
     listed_transactions,
     producers_of,
 )
+from kbroker.client.unknown_names import no_such
 from kbroker.errors import KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 

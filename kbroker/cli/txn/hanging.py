@@ -17,7 +17,7 @@ from kbroker.cli.arguments.connection import (
     cluster_links,
     tell_silent,
 )
-from kbroker.cli.arguments.refusals import no_such_broker, no_such_partition, refuse
+from kbroker.cli.arguments.refusals import no_such_broker, refuse
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.arguments.topic_choice import described_topics, partitions_option
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
@@ -26,6 +26,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, Search
 from kbroker.client.hanging_transactions import find_hanging as search
 from kbroker.client.topic_rows import rows_of
+from kbroker.client.unknown_names import no_such_partition
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 

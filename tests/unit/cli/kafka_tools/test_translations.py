@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from kbroker.cli.group.reset_target import Target
 from kbroker.cli.kafka_tools import configs, console_consumer, console_producer, consumer_groups
 from kbroker.cli.kafka_tools.get_offsets import TOOL as GET_OFFSETS
 from kbroker.cli.kafka_tools.get_offsets import choice_of
 from kbroker.cli.kafka_tools.tool_options import ToolError, read
-from kbroker.cli.records.record_place import END, START, Kind, Place
 from kbroker.client.cluster_links import EARLIEST, LATEST
+from kbroker.client.record_places import END, START, Kind, Place
+from kbroker.client.reset_targets import Target
 from kbroker.model import TopicPartition
 
 NOW_MS = 1_000_000_000

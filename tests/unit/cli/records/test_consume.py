@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kbroker.cli.records.chosen_records import print_all
 from kbroker.cli.records.consume import consume
 from kbroker.cli.shown.record_printer import PrintForm, RecordPrinter
-from kbroker.cli.shown.value_decoder import ValueForm
+from kbroker.cli.shown.value_form import ValueForm
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 

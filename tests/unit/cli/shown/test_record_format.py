@@ -6,7 +6,7 @@ import click
 import pytest
 
 from kbroker.cli.shown.record_format import RecordFormat
-from kbroker.cli.shown.value_decoder import ValueForm
+from kbroker.cli.shown.value_form import ValueForm
 from kbroker.record.default_record import Record
 
 RECORDS = [

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from kbroker.cli.shown.record_printer import PrintForm, RecordPrinter
-from kbroker.cli.shown.record_rows import headers_of, json_text, text_of
-from kbroker.cli.shown.value_decoder import ValueForm
+from kbroker.cli.shown.value_form import ValueForm
+from kbroker.decoding.record_rows import headers_of, json_text, text_of
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 

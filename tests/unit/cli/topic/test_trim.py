@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.topic import trim as module
+from kbroker.client import record_trims
 from kbroker.client.topic_figures import Ends
 from kbroker.model import TopicPartition
 
@@ -28,8 +29,8 @@ def test_partitions_are_named_in_order_whoever_answers_first(
 
     answered = {TopicPartition("orders", number): 3 for number in (2, 0, 1)}
     monkeypatch.setattr(module, "cluster_links", connected)
-    monkeypatch.setattr(module, "ends_of", lambda *_: Ends(offsets=answered, codes={}))
-    monkeypatch.setattr(module, "offsets_at", lambda *_: dict.fromkeys(answered, 0))
+    monkeypatch.setattr(record_trims, "ends_of", lambda *_: Ends(offsets=answered, codes={}))
+    monkeypatch.setattr(record_trims, "offsets_at", lambda *_: dict.fromkeys(answered, 0))
 
     shown = CliRunner().invoke(module.trim, ["orders", "--before", "5"], standalone_mode=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.cli.log.internal_records import internal_decoder_of
+from kbroker.decoding.internal_records import internal_decoder_of
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 KEY = b"\x00\x00\x00\x01t"

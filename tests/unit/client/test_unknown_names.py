@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.cli.arguments.refusals import no_such
+from kbroker.client.unknown_names import no_such
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Decoders of keys and values: `--key-decoder` and `--value-decoder`.
+"""Forms of printed keys and values: `--key-decoder` and `--value-decoder`.
 
 Law: null stays null with any decoder. A value that cannot be decoded is printed as without a
 decoder, and counted, so that one foreign record does not end the reading.
@@ -6,23 +6,12 @@ decoder, and counted, so that one foreign record does not end the reading.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import click
 
-from kbroker.cli.shown.record_rows import json_of, json_text, text_of
-from kbroker.cli.usage_errors import none_of
-
-Decoder = Callable[[bytes], Any]
-"""Makes of bytes a value that JSON can hold. ValueError if they do not fit."""
-
-DECODERS = "utf-8|int|hex|base64|json|avro:FILE.avsc"
-_INT_SIZES = (1, 2, 4, 8)
-_SHOWN_LETTERS = 40
+from kbroker.decoding.record_rows import json_of, json_text, text_of
+from kbroker.decoding.value_decoders import Decoder, DecoderError, decoder_named
 
 
 class ValueForm:
@@ -83,52 +72,7 @@ class ValueForm:
 
 
 def _decoder(name: str) -> Decoder:
-    if name.startswith("avro:"):
-        return _avro(name.removeprefix("avro:"))
-    if name not in _DECODERS:
-        raise click.UsageError(none_of("decoder", name, DECODERS.split("|")))
-    return _DECODERS[name]
-
-
-def _int(data: bytes) -> int:
-    if len(data) not in _INT_SIZES:
-        raise ValueError(f"an int has 1, 2, 4 or 8 bytes, not {len(data)}")
-    return int.from_bytes(data, "big", signed=True)
-
-
-def _json(data: bytes) -> Any:
     try:
-        return json.loads(text := data.decode())
-    except json.JSONDecodeError as error:
-        shown = text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS]}..."
-        raise ValueError(f"{shown!r} is not JSON") from error
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def _avro(path: str) -> Decoder:
-    try:
-        from kbroker.cli.shown.avro_decoder import avro_decoder  # its library is an extra
-    except ImportError as error:
-        raise click.UsageError(
-            "the decoder avro needs the package fastavro: install it with "
-            "`pip install fastavro`, or kbroker with `[avro]`"
-        ) from error
-    try:
-        return avro_decoder(Path(path).read_bytes())
-    except OSError as error:
-        raise click.UsageError(
-            f"cannot read the schema of avro:{path}: {error.strerror}; give the path of an Avro "
-            "schema in JSON"
-        ) from error
-    except ValueError as error:
-        raise click.UsageError(f"{path}: {error}") from error
-
-
-_DECODERS: dict[str, Decoder] = {
-    "utf-8": lambda data: data.decode(),
-    "int": _int,
-    "hex": bytes.hex,
-    "base64": lambda data: base64.b64encode(data).decode(),
-    "json": _json,
-}
+        return decoder_named(name)
+    except DecoderError as error:
+        raise click.UsageError(str(error)) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from kbroker.cli.shown.value_decoder import ValueForm
+from kbroker.cli.shown.value_form import ValueForm
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_decoder_that_there_is_not_is_told() -> None:
 
 def test_avro_without_its_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    monkeypatch.delitem(sys.modules, "kbroker.cli.shown.avro_decoder", raising=False)
+    monkeypatch.delitem(sys.modules, "kbroker.decoding.avro_decoder", raising=False)
 
     with pytest.raises(click.UsageError, match="pip install"):
         ValueForm("avro:some.avsc")
