@@ -33,6 +33,15 @@ WILL_BE_USED = {
     ("zk/embedded/embedded_tree.py", "renew"): "a broker that loses its session in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
+    # the pages of the console, which ask these
+    ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
+    ("console/groups.py", "preview_reset"): "the page of a group",
+    ("console/message_filter.py", "message_filter"): "the page of messages",
+    ("console/overview.py", "overview"): "the first page",
+    ("console/topic.py", "groups_of_topic"): "the page of a topic",
+    ("console/topic_changes.py", "configure_topic"): "the same",
+    ("console/topic_changes.py", "delete_topic"): "the same",
+    ("console/topic_changes.py", "trim_topic"): "the same",
     # entrances of their own
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",

@@ -33,7 +33,6 @@ from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.record.default_record import Record
 
 _ANSWER_BYTES = 8 * 1024 * 1024
-_PARTITION_BYTES = 4 * 1024 * 1024
 _WAIT_MS = 500
 _SILENCE_S = 20.0
 _PAUSE_S = 0.2
@@ -57,6 +56,8 @@ class Course:
     `on_gap` gets a partition, the offset that it no longer has, and the nearest that it has, before
     that is read; an exception that it raises ends the reading.
 
+    `answer_bytes`: the most that an answer has, but for a first batch that is larger.
+
     `tell_unreadable` gets a sentence for offsets whose records cannot be read, and the reading goes
     on after them; None: it ends there.
     """
@@ -68,6 +69,7 @@ class Course:
     tell_held: Callable[[Mapping[TopicPartition, int]], None] | None = None
     on_gap: Callable[[TopicPartition, int, int], None] = lambda _place, _was, _now: None
     tell_unreadable: Callable[[str], None] | None = None
+    answer_bytes: int = _ANSWER_BYTES
 
 
 class RecordFetcher:
@@ -90,6 +92,7 @@ class RecordFetcher:
         self._tell_held = course.tell_held
         self._on_gap = course.on_gap
         self._tell_unreadable = course.tell_unreadable
+        self._answer_bytes = course.answer_bytes
         self._damage: dict[TopicPartition, int] = {}  # offset from which on nothing is served
         self._open_waits = OpenWaits()
         self._tell = tell
@@ -162,7 +165,7 @@ class RecordFetcher:
             place: FetchRequest.FetchPartition(
                 partition=place.partition,
                 fetch_offset=self._positions[place],
-                partition_max_bytes=_PARTITION_BYTES,
+                partition_max_bytes=self._answer_bytes // 2,
             )
             for place in places
         }
@@ -171,7 +174,7 @@ class RecordFetcher:
         return FetchRequest(
             max_wait_ms=_WAIT_MS,
             min_bytes=1,
-            max_bytes=_ANSWER_BYTES,
+            max_bytes=self._answer_bytes,
             isolation_level=int(self._only_committed),
             topics=[
                 FetchRequest.FetchTopic(topic=name, partitions=wanted)
