@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from compat_tests.commands.command_line import CANNOT_CONNECT, FINE, ITEM_FAILED, run
+from compat_tests.conftest import BrokerProcess
 from compat_tests.running import apache_kafka
 from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from compat_tests.running.tls_door import made_certificate
 
 pytestmark = pytest.mark.java
@@ -125,3 +127,22 @@ def test_settings_that_bite_are_named_and_what_they_prevent(apache: Apache) -> N
         "slow-first-rebalance": "note",
         "no-topics-on-use": "note",
     }
+
+
+def test_a_zookeeper_is_named_and_topics_that_cannot_be_made_beside_it(
+    own_broker: Callable[..., BrokerProcess],
+) -> None:
+    try:
+        chroot = fresh_chroot()
+    except NotAvailableError as error:
+        pytest.skip(str(error))
+    assert found("--bootstrap", chroot.partition("/")[0]) == (
+        CANNOT_CONNECT,
+        {"zookeeper": "error"},
+    )
+    settings = ("--override", "offsets.topic.replication.factor=3")
+    broker = own_broker("--zookeeper", chroot, *settings)
+    assert found("--bootstrap", broker.bootstrap) == (
+        ITEM_FAILED,
+        {"internal-topic-impossible": "error"},
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -239,6 +240,20 @@ def scripted(
         return MetadataResponse(brokers=rows, cluster_id="c", **{"controller_id": 1, **fields})
 
     return answer
+
+
+def test_a_data_directory_that_was_removed_is_named(tmp_path: Path) -> None:
+    directories = [tmp_path / name for name in ("kept", "lost")]
+    with Broker(settings={"log.dirs": ",".join(map(str, directories))}) as broker:
+        run("topic", "create", "t", "--partitions", "4", bootstrap=broker.bootstrap)
+        shutil.rmtree(directories[1])
+        while run("health", bootstrap=broker.bootstrap).code == FINE:
+            pass  # the broker looks for its directories from time to time
+        _, findings = examined("--bootstrap", broker.bootstrap)
+
+    assert [each["code"] for each in findings] == ["no-leader", "offline-directory"]
+    assert str(directories[1]) in findings[1]["seen"]
+    assert "2 partitions offline" in findings[1]["seen"]
 
 
 def test_addresses_of_two_clusters_are_named(sound: str) -> None:

@@ -45,8 +45,9 @@ def leaderless(seen: Observations) -> Iterator[Finding]:
         seen=f"{_counted(places)} without a leader: {_named(places)}{_away(cluster)}",
         means="They can be neither written nor read; groups stand still if __consumer_offsets is "
         "among them.",
-        mends="Start the brokers that hold their replicas. If those in sync never come back, "
-        "`kbroker cluster elect --unclean TOPIC` gives up the records that only they have.",
+        mends="Start the brokers that hold their replicas, or repair the directories with them. If "
+        "those in sync never come back, `kbroker cluster elect --unclean TOPIC` gives up the "
+        "records that only they have.",
     )
 
 
