@@ -64,7 +64,8 @@ class BrokerProcess:
     def launch(self) -> None:
         """Start the process and do not wait for it."""
         self.process = ForkedKbroker(
-            "start", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), *self.options,
+            "start", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data),
+            "--log-format", "text", *self.options,
             stdout=subprocess.PIPE, stderr=self._log(), text=True,
         )  # fmt: skip
 

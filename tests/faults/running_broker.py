@@ -37,7 +37,7 @@ class RunningBroker:
         """Start the process without waiting for it to serve."""
         arguments = (
             "start", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data),
-            "--log-level", "info", *self.options,
+            "--log-level", "info", "--log-format", "text", *self.options,
         )  # fmt: skip
         with self.log.open("a") as log:
             pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": log, "text": True}

@@ -56,7 +56,8 @@ def _join() -> Message:
 
 @pytest.fixture
 def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
-    broker = RunningBroker(tmp_path / "data", *getattr(request, "param", ()))
+    form = getattr(request, "param", "auto")
+    broker = RunningBroker(tmp_path / "data", "--log-format", form)
     yield broker.start()
     broker.end()
 
@@ -80,7 +81,7 @@ async def test_a_log_that_is_no_terminal_is_json_with_the_reasons_of_what_happen
     assert refused["client_id"] == HOSTILE
 
 
-@pytest.mark.parametrize("broker", [("--log-format", "text")], indirect=True)
+@pytest.mark.parametrize("broker", ["text"], indirect=True)
 async def test_a_log_of_text_has_no_line_that_a_client_wrote(broker: RunningBroker) -> None:
     await _asked(broker)
     assert broker.stop() == 0
