@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.producer_id_manager import ProducerIdManager
@@ -47,6 +48,9 @@ from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.turns import turn
 from kbroker.unserved import Unserved
 
+if TYPE_CHECKING:
+    from kbroker.apis.request_tracer import RequestTracer
+
 Result = Response | NoResponse
 Later = Awaitable[Result | Accepted[Result]]
 AnswerRequest = Callable[[Request], Result | Later]
@@ -78,6 +82,7 @@ class Services:
     authorizer: Authorizer = ALLOW_ALL
     quotas: Quotas | None = None
     refusals: RefusedRequests | None = None  # None: the log has none
+    tracer: RequestTracer | None = None  # None: nobody follows the requests
     answer: AnswerRequest | None = None  # set by the KafkaApis whose handlers are given these
     name_unserved: NameUnserved = lambda _connection, _client_id, _what: None
     room: MemoryRoom = field(default_factory=partial(MemoryRoom, REQUESTS_BYTES))

@@ -18,12 +18,17 @@ from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
-from kbroker.apis.bug_lines import BugLines
-from kbroker.apis.context import LargeContext, Later, RequestContext, Result, Services
+from kbroker.apis.context import (
+    AnswerRequest,
+    LargeContext,
+    Later,
+    RequestContext,
+    Result,
+    Services,
+)
 from kbroker.apis.known_answers import keep, known_answer
 from kbroker.apis.lanes import LaneRoom, Lanes
 from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come
@@ -41,6 +46,7 @@ from kbroker.apis.request_counters import RequestStats
 from kbroker.apis.request_parts import AnswerInParts, RequestInParts
 from kbroker.apis.served_api import Served
 from kbroker.apis.throttling import throttle_ms, throttled
+from kbroker.apis.whole_refusals import WholeRefusals, note_code
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from kbroker.memory_room import REQUESTS_BYTES, SMALL_REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.model import new_tuple
@@ -54,7 +60,9 @@ from kbroker.protocol.schema import Message
 from kbroker.rare_collections import collecting_all_rarely
 from kbroker.turns import turn
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
-from kbroker.zk.tree import TreeUnavailableError
+
+if TYPE_CHECKING:
+    from kbroker.apis.request_tracer import RequestTracer
 
 ENVELOPE_KEY = 58
 _PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
@@ -68,7 +76,7 @@ class KafkaApis:
         "_apis",
         "_beside",
         "_brokers_room",
-        "_bugs",
+        "_refusals",
         "_served",
         "_services",
         "lane_room",
@@ -89,7 +97,7 @@ class KafkaApis:
         self.lane_room = LaneRoom()
         self.stats = RequestStats()
         self.use(services)
-        self._bugs = BugLines(services.clock)
+        self._refusals = WholeRefusals(self.stats, services.clock)
 
     def use(self, services: Services) -> None:
         """Answer with these services, another authorizer or other quotas, from the next request on.
@@ -100,9 +108,17 @@ class KafkaApis:
         for served in self._served.values():
             served.is_in_force = False
         self._served.clear()
-        self._services = replace(services, answer=self.handle)
+        tracer = services.tracer
+        answer: AnswerRequest = (
+            self.handle if tracer is None else partial(tracer.handle, self.handle)
+        )
+        self._services = replace(services, answer=answer)
         if services.refusals is not None:
             services.refusals.count = self.stats.refused
+
+    def follow(self, tracer: RequestTracer | None) -> None:
+        """Let this note what is asked from the next request on, None: nobody does."""
+        self.use(replace(self._services, tracer=tracer))
 
     def handle(self, request: Request) -> Result | Later:
         """Answer a request, at once if the handler need not wait. Raises ProtocolError."""
@@ -132,6 +148,8 @@ class KafkaApis:
         took_ns = perf_counter_ns() - began_ns
         counters.times[took_ns.bit_length()] += 1
         counters.time_ns += took_ns
+        if took_ns > counters.slow_ns:
+            counters.tell_slow(request, took_ns, None)
         return result
 
     async def _handle_when_there_is_room(
@@ -144,7 +162,7 @@ class KafkaApis:
             ctx = LargeContext(request, served.services, share, began_ns=began_ns)
             result = self._handle_small(served, request, ctx)
             if isinstance(result, Response | NoResponse):
-                served.counters.answered(began_ns)
+                served.counters.answered(began_ns, request)
             while not isinstance(result, Response | NoResponse):
                 result = await result
         except BaseException:
@@ -228,7 +246,7 @@ class KafkaApis:
             with collecting_all_rarely():
                 result = await answer(served, request, share, began_ns)
             if not isinstance(result, Accepted):
-                served.counters.answered(began_ns)
+                served.counters.answered(began_ns, request)
             if isinstance(result, Response):
                 await share.take(bytes_in_memory(result.pieces))
                 return result._replace(share=share)
@@ -263,7 +281,7 @@ class KafkaApis:
         except Exception as error:  # as in `handle`
             if served.is_produce:  # few go wrong as a whole
                 return self._refuse(served, request, message, error)
-            told = self._told(served, request, message, error)
+            told = self._refusals.told(served, request, message, error)
             response = await self._beside[served.sender].run(
                 message.error_response, told[0], served.version, told[1]
             )
@@ -307,7 +325,7 @@ class KafkaApis:
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            code, text = self._told(served, request, asked.rest, error)
+            code, text = self._refusals.told(served, request, asked.rest, error)
             answer = None
         if answer is None:  # outside: the error keeps what was answered before it
             texts = repeat(text, _PARTS_WITH_TEXT)
@@ -372,7 +390,7 @@ class KafkaApis:
             raise
         except Exception as error:  # as in `handle`
             result = self._refuse(served, request, message, error)
-        served.counters.answered(ctx.began_ns)
+        served.counters.answered(ctx.began_ns, request, message)
         return result
 
     async def _respond_large(
@@ -412,6 +430,8 @@ class KafkaApis:
         counters, took_ns = served.counters, perf_counter_ns() - began_ns
         counters.times[took_ns.bit_length()] += 1
         counters.time_ns += took_ns
+        if took_ns > counters.slow_ns:
+            counters.tell_slow(request, took_ns, message)
         return result
 
     def _respond(
@@ -448,13 +468,14 @@ class KafkaApis:
             raise ProtocolError("ApiVersions is not served")
         served = Served(api, 0, self._services, self.stats.of(API_VERSIONS_KEY, 0))
         served.counters.requests += 1
+        note_code(served, request, ErrorCode.UNSUPPORTED_VERSION)
         return self._respond(served, request, unsupported_version_response(api))
 
     def _refuse(
         self, served: Served, request: Request, message: Message, error: Exception
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
-        code, text = self._told(served, request, message, error)
+        code, text = self._refusals.told(served, request, message, error)
         if getattr(message, "acks", None) == 0:
             # A producer with acks=0 reads no answers; a closed connection it notices.
             return NoResponse(close=True)
@@ -469,27 +490,9 @@ class KafkaApis:
             raise error
         message = served.request_class()
         refusal = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
-        code, text = self._told(served, request, message, refusal)
+        code, text = self._refusals.told(served, request, message, refusal)
         response = message.error_response(code, served.version, text)
         return self._respond(served, request, response, message)
-
-    def _told(
-        self, served: Served, request: Request, message: Message, error: Exception
-    ) -> tuple[ErrorCode, str | None]:
-        if isinstance(error, TreeUnavailableError):
-            error = tree_refusal(error)
-        if isinstance(error, KafkaError):
-            refusal = error.code, error.message
-            refusals = self._services.refusals
-            if refusals is not None and served.sender is Sender.ANYBODY:
-                refusals.tell_whole(request.header, request.connection, message, refusal)
-            else:
-                self.stats.refused(served.key, error.code)
-            return refusal
-        self.stats.bugs.value += 1
-        self.stats.refused(served.key, ErrorCode.UNKNOWN_SERVER_ERROR)
-        self._bugs.tell(served, error)
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None
 
 
 def _head(served: Served, request: Request) -> bytes:

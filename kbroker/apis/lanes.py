@@ -180,6 +180,8 @@ class Lanes:
                     took_ns = perf_counter_ns() - began_ns
                     counters.times[took_ns.bit_length()] += 1
                     counters.time_ns += took_ns
+                    if took_ns > counters.slow_ns:
+                        self._tell_slow(lane, values, end - start, took_ns)
                     return answer
                 return self._conclude(lane, values, end - start, answer, began_ns)
             if self._memory.is_full:
@@ -202,6 +204,8 @@ class Lanes:
             counters, took_ns = lane.served.counters, perf_counter_ns() - began_ns
             counters.times[took_ns.bit_length()] += 1
             counters.time_ns += took_ns
+            if took_ns > counters.slow_ns:
+                self._tell_slow(lane, values, size_bytes, took_ns)
             return answer
         if isinstance(answer, Coming):
             self._connection.waits_for = answer.outcome
@@ -229,6 +233,8 @@ class Lanes:
         counters, took_ns = lane.served.counters, perf_counter_ns() - began_ns
         counters.times[took_ns.bit_length()] += 1
         counters.time_ns += took_ns
+        if took_ns > counters.slow_ns:
+            self._tell_slow(lane, values, size_bytes, took_ns)
         if isinstance(answer, Response):
             return answer
         return Response([answer[_SIZE_BYTES:]]) if answer else NoResponse()
@@ -258,12 +264,24 @@ class Lanes:
             counters, took_ns = served.counters, perf_counter_ns() - began_ns
             counters.times[took_ns.bit_length()] += 1
             counters.time_ns += took_ns
+            if took_ns > counters.slow_ns:
+                counters.tell_slow(request, took_ns, message)
         if is_answered:
             lane.let_go()
         elif isinstance(result, Accepted) or not isinstance(result, Coming):
             lane.take_message()  # somebody waits with this one, and the next request may come
         self.is_viewed = not is_answered and lane.template.has_records
         return result
+
+    def _tell_slow(self, lane: _Lane, values: list[Any], size_bytes: int, took_ns: int) -> None:
+        """Report a request that a shortcut has answered slowly."""
+        served, (correlation_id, *others) = lane.served, values
+        for (target, name), value in zip(lane.targets, others, strict=True):
+            setattr(target, name, value)
+        header = RequestHeader(served.key, served.version, correlation_id, lane.client_id)
+        request = Request(header, _NO_FRAME, 0, self._connection, size_bytes)
+        served.counters.tell_slow(request, took_ns, lane.message)
+        lane.let_go()
 
     def missed(self, served: Served, request: Request, message: Message) -> None:
         """Learn a request that was decoded as `message`, if it is time for one."""

@@ -8,7 +8,8 @@ that is handed to its connection; the time that its client takes to read it does
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 
 from kbroker.counters import (
@@ -23,25 +24,39 @@ from kbroker.counters import (
 )
 from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.request import Request
+from kbroker.protocol.schema import Message
 
 BOXES = 64  # of nanoseconds: the last begins after 292 years
+
+
+TellSlow = Callable[[Request, int, Message | None], None]
+"""(request, nanoseconds that it took, its message if that is still known)"""
+
+
+def nobody_is_told(_request: Request, _took_ns: int, _message: Message | None = None) -> None:
+    """Let a slow request pass."""
 
 
 class RequestCounters:
     """The requests of one version of an API."""
 
-    __slots__ = ("requests", "time_ns", "times")
+    __slots__ = ("requests", "slow_ns", "tell_slow", "time_ns", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, slow_ns: int = sys.maxsize, tell_slow: TellSlow = nobody_is_told) -> None:
         self.requests = 0
         self.time_ns = 0  # of all answers
         self.times = [0] * BOXES  # answers by the number of bits of their nanoseconds
+        self.slow_ns = slow_ns  # an answer that took longer is reported
+        self.tell_slow = tell_slow
 
-    def answered(self, began_ns: int) -> None:
+    def answered(self, began_ns: int, request: Request, message: Message | None = None) -> None:
         """Count an answer. Those who answer most requests do this without a call."""
         took_ns = perf_counter_ns() - began_ns
         self.times[took_ns.bit_length()] += 1
         self.time_ns += took_ns
+        if took_ns > self.slow_ns:
+            self.tell_slow(request, took_ns, message)
 
 
 class RequestStats:
@@ -49,6 +64,7 @@ class RequestStats:
 
     def __init__(self) -> None:
         self._counters: dict[tuple[int, int], RequestCounters] = {}
+        self._slow: tuple[int, TellSlow] = (sys.maxsize, nobody_is_told)
         self.errors: dict[tuple[int, int], int] = {}  # by API key and code
         self.bugs = Counter()  # that were answered with UNKNOWN_SERVER_ERROR
         self.trailing_bytes = Counter()  # requests with more behind their body, as of librdkafka
@@ -60,7 +76,13 @@ class RequestStats:
 
     def of(self, api_key: int, version: int) -> RequestCounters:
         """The counters of a version, made when it is asked for the first time."""
-        return self._counters.setdefault((api_key, version), RequestCounters())
+        return self._counters.setdefault((api_key, version), RequestCounters(*self._slow))
+
+    def watch(self, slow_ns: int, tell_slow: TellSlow) -> None:
+        """Report requests that take longer than `slow_ns` from now on."""
+        self._slow = slow_ns, tell_slow
+        for counters in self._counters.values():
+            counters.slow_ns, counters.tell_slow = self._slow
 
     def refused(self, api_key: int, code: int) -> None:
         """Count an entry of an answer that has an error."""

@@ -108,7 +108,10 @@ class Served:
             handler = told(api.key, response_class(api.request_class), handler)
         if services.authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
-        self.handler: Handler = heard_only_from(self.sender, handler)
+        handler = heard_only_from(self.sender, handler)
+        self.handler: Handler = (
+            handler if services.tracer is None else services.tracer.noted(handler)
+        )
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         declared = parts_in(api.parts, api.request_class, version)
         self.parts = None if declared is AS_A_WHOLE else declared
@@ -116,14 +119,14 @@ class Served:
         self.is_produce = api.key == PRODUCE_KEY
         self.key = api.key
         self.name = api.name
-        self.repeats = bool(api.repeats)
+        self.repeats = bool(api.repeats) and services.tracer is None
         self.exempt = api.exempt
         self.services = services
         self.counters = counters or RequestCounters()
         self.is_in_force = True  # no others have taken the place of these services
         self.quotas = services.quotas
         asks_nobody = services.authorizer is ALLOW_ALL and services.quotas is None
-        self.known = api.known if asks_nobody else None
+        self.known = api.known if asks_nobody and services.tracer is None else None
         self.shortcut: MakeShortcut | None = None
         # Whatever stage stands around the handler, or is asked inside it.
         if self.handler is api.handler and asks_nobody:

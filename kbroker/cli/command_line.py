@@ -61,6 +61,9 @@ _COMMANDS = {
     "doctor": LazyCommand(
         "kbroker.cli.doctor.command", "doctor", "Say why clients cannot use a cluster."
     ),
+    "trace": LazyCommand(
+        "kbroker.cli.broker.trace", "trace", "Follow the requests that a broker answers."
+    ),
     "help": LazyCommand(
         "kbroker.cli.help", "help_command", "Say what an error means and what to do."
     ),

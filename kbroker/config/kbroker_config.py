@@ -53,6 +53,12 @@ class KbrokerConfig(ConfigGroup):
         one_of=("auto", "uvloop", "asyncio"),
         importance="low",
     )
+    kbroker_slow_request_ms: int = define(
+        -1,
+        "Log requests that took longer to answer, beyond what their client asked to wait; -1: "
+        "none.",
+        at_least=-1,
+    )
     kbroker_http_listeners: tuple[str, ...] = define(
         (),
         "HOST:PORT, separated by commas, where the broker's health is asked for over HTTP; none if "

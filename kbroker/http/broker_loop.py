@@ -40,6 +40,11 @@ class BrokerLoop:
         finally:
             work.is_given_up = True
 
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Have this called on the broker's loop, if there still is one; nobody waits for it."""
+        with suppress(RuntimeError):  # closed: the broker has stopped
+            self._loop.call_soon_threadsafe(call)
+
 
 class _Slices(Generic[T]):
     """One run of steps. Owned by the broker's loop, but for `is_given_up`."""

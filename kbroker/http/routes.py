@@ -5,10 +5,12 @@ An ASGI application, so that any server of those can run it. Runs on the HTTP th
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from kbroker.http.guard import Guard, Headers, Refusal
@@ -21,6 +23,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 _METHODS = ("GET", "HEAD")
+_BODY = "http.response.body"
 _NOT_FOUND = 404
 _MOST_FIELDS = 100
 
@@ -35,12 +38,25 @@ class Request:
     is_known: bool
 
 
+class Pieces(Protocol):
+    """A body that comes in pieces, until there are no more or its reader has gone. An empty piece
+    is not sent: it lets a reader be found to have gone.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None:
+        """Free what the pieces are made of, whether there were any or not."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer whose body is whole, in bytes."""
+    """An answer with a whole body, in bytes, or one that comes in pieces."""
 
     status: int = 200
     body: bytes = b""
+    pieces: Pieces | None = None
     content_type: str = TEXT
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -51,6 +67,7 @@ class Route:
 
     answer: Callable[[Request], Awaitable[Answer]]
     is_open: bool = False
+    methods: tuple[str, ...] = _METHODS
 
 
 def said(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
@@ -60,33 +77,25 @@ def said(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTable:
-    """The ASGI application: routes by path, each asked with GET or HEAD."""
+    """The ASGI application: routes by path, each asked with GET, most with HEAD too."""
 
     routes: Mapping[str, Route]
     guard: Guard = field(default_factory=Guard)
 
-    async def __call__(
-        self, scope: MutableMapping[str, Any], _receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
         try:
             answer = await self._answer(scope)
         except Exception:
             _log.exception("cannot answer %s", ascii(scope["path"]))
             answer = said(500, "internal error: the log of the broker has it")
-        headers = [
-            ("content-type", answer.content_type),
-            ("content-length", str(len(answer.body))),
-            *answer.headers,
-        ]
-        await send(
-            {
-                "type": "http.response.start",
-                "status": answer.status,
-                "headers": [(name.encode(), value.encode()) for name, value in headers],
-            }
-        )
-        await send({"type": "http.response.body", "body": answer.body})
+        if answer.pieces is None:
+            await send(_start(answer, ("content-length", str(len(answer.body)))))
+            await send({"type": _BODY, "body": answer.body})
+            return
+        async with aclosing(answer.pieces) as pieces:
+            await send(_start(answer))
+            await _send_pieces(pieces, receive, send)
 
     async def _answer(self, scope: MutableMapping[str, Any]) -> Answer:
         headers = {
@@ -103,14 +112,43 @@ class RouteTable:
             )
         if route is None:
             return said(_NOT_FOUND, "not found: / lists what there is")
-        if scope["method"] not in _METHODS:
-            return said(405, "only GET and HEAD", ("allow", ", ".join(_METHODS)))
+        if scope["method"] not in route.methods:
+            only = " and ".join(route.methods)
+            return said(405, f"only {only}", ("allow", ", ".join(route.methods)))
         query = _query(scope["query_string"])
         if isinstance(query, Refusal):
             return said(query.status, query.reason)
         return await route.answer(
             Request(path=scope["path"], query=query, headers=headers, is_known=is_known)
         )
+
+
+def _start(answer: Answer, *more: tuple[str, str]) -> MutableMapping[str, Any]:
+    headers = [("content-type", answer.content_type), *more, *answer.headers]
+    return {
+        "type": "http.response.start",
+        "status": answer.status,
+        "headers": [(name.encode(), value.encode()) for name, value in headers],
+    }
+
+
+async def _send_pieces(pieces: Pieces, receive: Receive, send: Send) -> None:
+    """Send a body piece by piece: the next one is asked for when the last has left."""
+    gone = asyncio.ensure_future(_until_gone(receive))
+    try:
+        async for piece in pieces:
+            if gone.done():
+                return
+            if piece:
+                await send({"type": _BODY, "body": piece, "more_body": True})
+        await send({"type": _BODY, "body": b""})
+    finally:
+        gone.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _query(text: bytes) -> Mapping[str, list[str]] | Refusal:

@@ -39,9 +39,11 @@ class KafkaRequestHandlerPool:
         "_admitted_keys",
         "_handle",
         "_is_down",
+        "_is_serving",
         "_kept",
         "_kept_max",
         "_request_channel",
+        "_takes_short_ways",
         "_waiting",
         "waited",
     )
@@ -53,6 +55,8 @@ class KafkaRequestHandlerPool:
         self._admitted_keys: frozenset[int] = frozenset()
         self._kept: list[tuple[Replier, Request]] = []
         self._kept_max = _KEPT_UNTIL_LOOKED_THROUGH
+        self._is_serving = False  # all requests, whoever asks
+        self._takes_short_ways = True
         self._is_down = False
         self.waited = Counter()  # requests that could not be answered directly
 
@@ -63,10 +67,20 @@ class KafkaRequestHandlerPool:
 
     def start(self) -> None:
         """Begin with the requests that have been waiting, then serve."""
-        self._request_channel.attach(self._run, self._settle)
+        self._is_serving = True
+        self._request_channel.attach(self._run, self._settle if self._takes_short_ways else None)
         kept, self._kept = self._kept, []
         for replier, request in kept:
             self._run(replier, request)
+
+    def use(self, handle: Handle, *, takes_short_ways: bool = True) -> None:
+        """Answer with `handle` from the next request on; without short ways, all go through it.
+        What is in work ends as it began.
+        """
+        self._handle = handle
+        self._takes_short_ways = takes_short_ways
+        if self._is_serving:
+            self._request_channel.settle = self._settle if takes_short_ways else None
 
     @property
     def waiting(self) -> int:
@@ -75,6 +89,7 @@ class KafkaRequestHandlerPool:
     async def shutdown(self) -> None:
         """Take no more requests and cancel those that wait."""
         self._request_channel.detach()
+        self._is_serving = False
         self._is_down = True
         self._kept.clear()
         tasks = [each for each in self._waiting if isinstance(each, asyncio.Task)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.running.apache_kafka import free_port
+from kbroker.cli.broker.trace_lines import HEAD
 from kbroker.http.health import CHECKS
 from tests.docs.pages import section, shown_commands, text_of
 from tests.docs.terminals import run
@@ -31,6 +32,10 @@ def test_commands_print_what_is_shown(tmp_path: Path) -> None:
             assert run(["bash", "-c", command], tmp_path) == shown.output.replace("8080", port)
     finally:
         broker.stop()
+
+
+def test_followed_requests_stand_under_the_heads_of_the_page() -> None:
+    assert f"{HEAD}\n" in section(PAGE, "## Who asks for what")
 
 
 def test_the_checks_of_the_page_are_those_of_a_broker() -> None:

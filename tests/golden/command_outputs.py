@@ -45,6 +45,7 @@ HOME = Path(__file__).parent / "cli"
 _ROOT = Path(__file__).resolve().parents[2]
 SHOWN_ADDRESS = "127.0.0.1:19092"  # as wide as any
 SHOWN_OTHER = "127.0.0.1:19093"  # of a broker that is another cluster
+SHOWN_HTTP = "127.0.0.1:8080"
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
 _TIMEOUT_S = 20.0
@@ -158,10 +159,13 @@ def parsed(line: str) -> Command:
 
 
 class Player:
-    """Plays sessions against one broker, in one directory; `other` is the second broker."""
+    """Plays sessions against one broker, in one directory; `http` is its HTTP address, `other` the
+    second broker.
+    """
 
-    def __init__(self, address: str, other: str, directory: Path) -> None:
+    def __init__(self, address: str, http: str, other: str, directory: Path) -> None:
         self.address = address
+        self._http = http
         self._other = other
         self._directory = directory
         properties = (directory / "data" / "meta.properties").read_text()
@@ -169,7 +173,8 @@ class Player:
 
     def parsed(self, line: str) -> Command:
         """A line of a session, with the addresses that the brokers have now."""
-        return parsed(line.replace(SHOWN_ADDRESS, self.address).replace(SHOWN_OTHER, self._other))
+        line = line.replace(SHOWN_ADDRESS, self.address).replace(SHOWN_HTTP, self._http)
+        return parsed(line.replace(SHOWN_OTHER, self._other))
 
     def play(self, session: str) -> str:
         """The session with what its commands print now."""
@@ -205,6 +210,7 @@ class Player:
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             text = line.replace(self.address, SHOWN_ADDRESS).replace(self._other, SHOWN_OTHER)
+            text = text.replace(self._http, SHOWN_HTTP)
             text = text.replace(str(self._directory), "/files")
             text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
             text = re.sub(r"(?<=127\.0\.0\.1:)(?!19093)\d{5}\b", "19092", text)
@@ -366,8 +372,11 @@ def _import_commands() -> None:
 @contextmanager
 def playing() -> Iterator[Player]:
     """A player, while its broker runs."""
+    from compat_tests.running.apache_kafka import free_port
     from kbroker.testing import Broker
 
+    http = f"127.0.0.1:{free_port()}"
+    settings = {**_KEEPS_ALL, "kbroker.http.listeners": http}
     for name in [name for name in os.environ if name.startswith(("KAFKA_", "KBROKER_"))]:
         del os.environ[name]
     for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
@@ -376,13 +385,13 @@ def playing() -> Iterator[Player]:
     time.tzset()
     with (
         tempfile.TemporaryDirectory() as temporary,
-        Broker(data=Path(temporary, "data"), settings=_KEEPS_ALL) as broker,
+        Broker(data=Path(temporary, "data"), settings=settings) as broker,
         Broker(settings=_KEEPS_ALL) as other,
     ):
         os.chdir(temporary)
         _import_commands()
         _reach_an_ensemble_of_files()
-        yield Player(broker.bootstrap, other.bootstrap, Path(temporary))
+        yield Player(broker.bootstrap, http, other.bootstrap, Path(temporary))
 
 
 def main(target: str) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,10 +98,11 @@ DELIVERED = {
 
 
 class CountedBroker(NamedTuple):
-    """A broker that counts its calls, and the file it writes them to."""
+    """A broker that counts its calls, the file it writes them to, and its HTTP address."""
 
     running: RunningBroker
     counts: Path
+    http: str
 
     def calls(self, client: RawClient, ask: Callable[[], None], settled: bytes) -> dict[str, int]:
         """The fewest calls of three runs of `ask`: a broker has other work from time to time. An
@@ -124,17 +126,18 @@ class CountedBroker(NamedTuple):
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
     directory = tmp_path_factory.mktemp("counted")
-    port = apache_kafka.free_port()
+    port, http = apache_kafka.free_port(), f"127.0.0.1:{apache_kafka.free_port()}"
     counts = directory / "counts"
     command = [
         sys.executable, counted_broker.__file__, str(counts),
         "start", "--listen", f"127.0.0.1:{port}", "--data", str(directory / "data"),
+        "--override", f"kbroker.http.listeners={http}",
     ]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
             apache_kafka.wait_for_port(port, process)
             running = RunningBroker("counted", f"127.0.0.1:{port}", process, time.perf_counter())
-            yield CountedBroker(running, counts)
+            yield CountedBroker(running, counts, http)
         finally:
             process.kill()
 
@@ -158,6 +161,37 @@ def test_a_request_keeps_to_its_budget(broker: CountedBroker, load: Any, budget:
     client.close()
 
     assert_kept(counted, budget)
+
+
+def test_a_request_costs_no_more_once_somebody_has_followed_requests_and_gone(
+    broker: CountedBroker,
+) -> None:
+    _, load, budget = next(each for each in BUDGETS if each[0] == "heartbeat")
+    made = load.made(broker.running, 1_000)
+    client = RawClient(broker.running.address)
+
+    def ask() -> None:
+        for frame in islice(sent_in_turn(made), REQUESTS):
+            client.send(frame)
+            client.receive()
+
+    ask()
+    connection = HTTPConnection(broker.http, timeout=30)
+    connection.request("GET", "/api/trace?api=Heartbeat")
+    answer = connection.getresponse()
+    ask()
+    assert json.loads(answer.readline())["api"] == "Heartbeat"
+    followed = broker.calls(client, ask, made.frames[0])
+    connection.close()
+
+    def has_stopped() -> bool:
+        ask()  # it is known again
+        counted = broker.calls(client, ask, made.frames[0])
+        return counted[PYTHON] < followed[PYTHON] / 2
+
+    until(has_stopped)
+    assert_kept(broker.calls(client, ask, made.frames[0]), budget)
+    client.close()
 
 
 def sent_in_turn(made: Frames) -> Iterator[bytes]:

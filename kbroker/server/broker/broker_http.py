@@ -14,17 +14,22 @@ if TYPE_CHECKING:
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
+    from kbroker.http.trace_routes import FindTracer
 
 SERVED: Final[Mapping[str, str]] = {
     "/livez": "whether the broker's event loop answers",
     "/readyz": "whether the broker is ready for clients, check by check",
     "/api/events": "what happened lately, and why: ?group=G, ?topic=T&partition=N, or all",
+    "/api/trace": "requests of clients as they are answered, a line of JSON each",
 }
 _MOST_TOKEN_BYTES = 4096
 
 
 def http_server_of(
-    config: KafkaConfig, checks: LookAtHealth, events: LookAtEvents
+    config: KafkaConfig,
+    checks: LookAtHealth,
+    events: LookAtEvents,
+    tracer: FindTracer,
 ) -> HttpServer | None:
     """The server that these settings ask for, not started yet; None if they ask for none. Raises
     ConfigError for a token that cannot be read.
@@ -34,7 +39,7 @@ def http_server_of(
         return None
     return HttpServer(
         end_points,
-        partial(_application, config, _token(config), checks, events),
+        partial(_application, config, _token(config), checks, events, tracer),
         may_move=not config.is_http_asked_for(),
     )
 
@@ -44,6 +49,7 @@ def _application(
     token: str | None,
     checks: LookAtHealth,
     events: LookAtEvents,
+    tracer: FindTracer,
     loop: BrokerLoop,
 ) -> Any:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
@@ -51,6 +57,7 @@ def _application(
     from kbroker.http.guard import Guard, names_of
     from kbroker.http.health_routes import health_routes, index_route
     from kbroker.http.routes import RouteTable
+    from kbroker.http.trace_routes import trace_routes
 
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
     return RouteTable(
@@ -58,6 +65,7 @@ def _application(
             "/": index_route(SERVED),
             **health_routes(loop, checks),
             **event_routes(loop, events),
+            **trace_routes(loop, tracer),
         },
         guard=Guard(names=names_of(hosts), token=token),
     )

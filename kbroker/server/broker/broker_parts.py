@@ -74,6 +74,7 @@ from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
 from kbroker.server.broker.broker_storage import BrokerStorage
+from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
 from kbroker.server.broker.topic_size import TopicSize
 from kbroker.server.membership.controller_questions import ControllerQuestions
@@ -172,6 +173,7 @@ class BrokerParts:
     services: Services  # what clients ask
     marker_sender: TransactionMarkerSender
     socket_server: SocketServer
+    followed: FollowedRequests
     counters: CounterRegistry
 
 
@@ -189,6 +191,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved
     )
     socket_server.processor.room = apis.room
+    watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
     replicas = data.replicas
     for part in (
@@ -207,6 +210,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         services=services,
         marker_sender=sender,
         socket_server=socket_server,
+        followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.events.history import Noted
@@ -34,6 +35,9 @@ from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree
 from kbroker.server.start_error import StartError
 from kbroker.zk.tree import TreeUnavailableError
+
+if TYPE_CHECKING:
+    from kbroker.apis.request_tracer import RequestTracer
 
 
 class KafkaServer:
@@ -162,7 +166,9 @@ class KafkaServer:
 
     def _start_http(self) -> None:
         """Listen for HTTP first, and stop last, so that somebody can ask how far both are."""
-        self._http = http_server_of(self._requested.config, self._checks, self._events)
+        self._http = http_server_of(
+            self._requested.config, self._checks, self._events, self._tracer
+        )
         if self._http is not None:
             self._http.start()
             self._undo.push_async_callback(self._http.stop)
@@ -176,6 +182,9 @@ class KafkaServer:
         if self._running is None:
             return iter(())
         return iter(self._running.parts.data.events.of(subject))
+
+    def _tracer(self) -> RequestTracer | None:
+        return None if self._running is None else self._running.parts.followed.tracer()
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -20,6 +20,7 @@ from kbroker.http.health import Check
 from kbroker.http.health_routes import health_routes
 from kbroker.http.http_server import HttpServer
 from kbroker.http.routes import Answer, Request, Route, RouteTable
+from kbroker.http.trace_routes import FindTracer, trace_routes
 from kbroker.model import EndPoint
 
 _ESTABLISHED = "01"  # in /proc/net/tcp
@@ -27,10 +28,16 @@ LARGE_BYTES = 32 << 20  # more than sockets take at once
 
 
 class HttpHere:
-    """Serves health and `/large` on a free port of 127.0.0.1 until the `with` block ends."""
+    """Serves health, `/large` and the requests that a tracer sees on a free port of 127.0.0.1 until the `with` block ends."""
 
-    def __init__(self, limits: Limits | None = None, guard: Guard | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        guard: Guard | None = None,
+        tracer: FindTracer = lambda: None,
+    ) -> None:
         self._limits = limits
+        self._tracer = tracer
         self._guard = guard or Guard()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -68,6 +75,14 @@ class HttpHere:
             yield
         finally:
             over.set()
+
+    def on_loop(self, call: Callable[[], object]) -> None:
+        """Call this on the loop of the broker, and return when it has returned."""
+
+        async def run() -> None:
+            call()
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def wait_until_no_connection_is_open(self) -> None:
         """Return when the server has closed all that it had accepted."""
@@ -116,5 +131,6 @@ class HttpHere:
             "/large": Route(answer=large),
             "/broken": Route(answer=broken),
             **health_routes(loop, lambda: iter(self.checks)),
+            **trace_routes(loop, self._tracer),
         }
         return RouteTable(routes=routes, guard=self._guard)

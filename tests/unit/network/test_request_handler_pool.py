@@ -187,3 +187,32 @@ async def test_a_start_that_ends_in_a_stop_answers_nothing() -> None:
     pool.start()
 
     assert replier.results == []
+
+
+def test_another_handler_answers_from_the_next_request_on() -> None:
+    channel, replier = RequestChannel(1), RecordingReplier()
+    first, second = Response([b"first"]), Response([b"second"])
+    pool = KafkaRequestHandlerPool(lambda request: first, channel)
+    pool.start()
+    assert channel.settle is not None
+
+    channel.send(replier, request_of(3, 0, b""))
+    pool.use(lambda request: second, takes_short_ways=False)
+    channel.send(replier, request_of(3, 0, b""))
+
+    assert replier.results == [first, second]
+    assert channel.settle is None
+    pool.use(lambda request: first)
+    assert channel.settle is not None
+
+
+def test_a_pool_that_has_not_started_takes_short_ways_only_if_it_may() -> None:
+    channel = RequestChannel(1)
+    pool = KafkaRequestHandlerPool(lambda request: Response([]), channel)
+    pool.use(lambda request: Response([]), takes_short_ways=False)
+    assert channel.settle is None
+
+    pool.start()
+    assert channel.settle is None
+    pool.use(lambda request: Response([]))
+    assert channel.settle is not None

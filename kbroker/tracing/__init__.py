@@ -1,0 +1,1 @@
+"""Requests and how they were answered, as values for a person who follows them."""
