@@ -27,7 +27,7 @@ SETTINGS = {"kbroker.http.listeners": "127.0.0.1:0", "kbroker.slow.request.ms": 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     options = [word for pair in SETTINGS.items() for word in ("--override", "=".join(pair))]
-    running = RunningBroker(tmp_path / "data", *options)
+    running = RunningBroker(tmp_path / "data", "--log-format", "json", *options)
     running.start()
     yield running
     running.end()
