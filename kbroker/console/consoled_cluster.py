@@ -25,6 +25,8 @@ AT_ONCE: Final = 4
 _ROOM_S = 10.0
 _IDLE_S = 30.0  # brokers close idle connections after ten minutes, others in between sooner
 _MOST_S = 10.0
+_TURN_S = 0.001  # of computing, in which another thread may have to wait
+_REST_S = 0.001
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ class Work:
         self.links: ClusterLinks
         self._until_s = time.monotonic() + most_s
         self._given_up = threading.Event()
+        self._turn_ends_s = 0.0
 
     @property
     def is_given_up(self) -> bool:
@@ -59,6 +62,17 @@ class Work:
         """Raise GivenUpError if nobody waits for the answer."""
         if self.is_given_up:
             raise GivenUpError
+
+    def make_way(self) -> None:
+        """Let other threads of this process run, after each turn of computing: to be called often.
+        A broker in the same process answers its clients meanwhile.
+
+        Raises GivenUpError if nobody waits for the answer.
+        """
+        now_s = time.perf_counter()
+        if now_s >= self._turn_ends_s:
+            self.sleep(_REST_S)
+            self._turn_ends_s = time.perf_counter() + _TURN_S
 
     def sleep(self, seconds: float) -> None:
         """Wait, as `time.sleep` does. Raises GivenUpError as soon as nobody waits any more."""

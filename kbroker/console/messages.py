@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from kbroker.client.client_error import ClientError
+from kbroker.client.fetched_batches import record_lists
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_places import END, Kind, Place
 from kbroker.client.topic_figures import Described, leaders_of
@@ -31,6 +32,7 @@ from kbroker.wording import named
 MOST_ROWS: Final = 1_000
 MOST_BYTES: Final = 512 * 1024 * 1024
 SECONDS: Final = 10.0
+_LOOKED_AT_ONCE = 100
 _ANSWER_BYTES = 2 * 1024 * 1024
 _NEWEST = Place(Kind.LAST, 50)
 
@@ -169,21 +171,26 @@ class _Search:
             return Ended.TROUBLE
 
     def _look_along(self, fetcher: RecordFetcher) -> Ended:
-        for place, records in fetcher.batches():
-            self._work.check()
-            ended = self._look_at(place, records)
-            if ended is not None:
-                return ended
+        for batches in fetcher.answers():
+            for batch in batches:
+                for records in record_lists(batch, self._gaps.tell):
+                    ended = self._look_at(batch.place, records)
+                    if ended is not None:
+                        return ended
         return Ended.AT_END
 
     def _look_at(self, place: TopicPartition, records: Iterable[Record]) -> Ended | None:
         """Keep the records that fit; return the bound that was reached, if one was."""
         wanted, form, kept = self._search.wanted, self._form, self._kept
+        takes_all = wanted.is_empty
+        self._work.make_way()
         for record in records:
             self._looked_at += 1
+            if not self._looked_at % _LOOKED_AT_ONCE:
+                self._work.make_way()
             self._bytes += len(record.key or b"") + len(record.value or b"")
             self._next[place] = record.offset + 1
-            if wanted.is_empty or wanted.fits(record, form):
+            if takes_all or wanted.fits(record, form):
                 kept.add(place, record)
                 if kept.is_full:
                     return Ended.ROWS

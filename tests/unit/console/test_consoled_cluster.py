@@ -152,6 +152,25 @@ async def test_a_question_that_is_given_up_ends() -> None:
     opened.cluster.close()
 
 
+async def test_a_question_that_computes_makes_way_and_ends_when_it_is_given_up() -> None:
+    opened = Opened()
+    begun = threading.Event()
+
+    def compute(work: Work) -> None:
+        while True:
+            work.make_way()
+            begun.set()
+
+    asked = asyncio.create_task(opened.cluster.ask(compute))
+    await asyncio.to_thread(begun.wait)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    await until(lambda: not opened.cluster.at_work)
+
+    assert opened.links[0].is_closed
+    opened.cluster.close()
+
+
 async def test_a_question_whose_time_is_over_says_so_to_itself() -> None:
     opened = Opened()
 
