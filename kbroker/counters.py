@@ -74,12 +74,12 @@ class Table(NamedTuple):
     """Metrics with one value each for each of many things, which `tags` tell apart.
 
     `rows` walks through them step by step, between which things may come and go: it has each once,
-    and no step takes long.
+    and no step takes long; None is a step without a row.
     """
 
     metrics: tuple[Metric, ...]
     tags: tuple[str, ...]
-    rows: Callable[[], Iterator[Row]]
+    rows: Callable[[], Iterator[Row | None]]
 
 
 Sample = tuple[Table, tuple[str, ...], tuple[Value, ...]]
@@ -101,6 +101,7 @@ class CounterRegistry:
         self._sources: dict[MetricName, Counter | Gauge] = {}
         self._kinds: dict[MetricName, Kind] = {}
         self._tables: list[Table] = []
+        self._awaited: list[Callable[[CounterRegistry], None]] = []
 
     def __iter__(self) -> Iterator[MetricName]:
         """All names, in the order of registration."""
@@ -119,16 +120,25 @@ class CounterRegistry:
         """Register metrics of many things."""
         self._tables.append(table)
 
-    def samples(self) -> Iterator[Sample]:
-        """Walk through all values of now, a few microseconds a step: others may run in between."""
+    def when_asked(self, register: Callable[[CounterRegistry], None]) -> None:
+        """Have more registered once somebody asks for samples: until then it costs nothing."""
+        self._awaited.append(register)
+
+    def samples(self) -> Iterator[Sample | None]:
+        """Walk through all values of now, in steps of a few microseconds, between which others may
+        run; None is a step without a value.
+        """
+        while self._awaited:
+            self._awaited.pop()(self)
+            yield None
         for name, source in list(self._sources.items()):
             value = source.value if isinstance(source, Counter) else source()
             metric = Metric(name._replace(tags=()), self._kinds[name])
             tags, values = tuple(tag for tag, _ in name.tags), tuple(each for _, each in name.tags)
             yield Table((metric,), tags, _no_rows), values, (value,)
         for table in list(self._tables):
-            for tags, found in table.rows():
-                yield table, tags, found
+            for row in table.rows():
+                yield None if row is None else (table, *row)
 
     def source(self, name: MetricName) -> Counter | Gauge:
         """Return the counter or gauge of a name. Raises KeyError for an unknown one."""

@@ -1,0 +1,59 @@
+"""The names that the rules of Prometheus' jmx_exporter for Kafka make of JMX names; the boards of
+Strimzi and of many others ask for them.
+
+Pure. Rules that concern percents come first, as in Strimzi's file: in that of jmx_exporter the
+general rule for gauges takes some of them away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kbroker.counters import Kind, Metric, MetricName
+from kbroker.metrics.dialect import Part, Place
+
+_UNSAFE = re.compile("[^a-zA-Z0-9_]")
+_PER_SECOND = "PerSec"
+_PERCENT = "Percent"
+_SECONDS = "_seconds"
+_TOTAL = "-total"  # ends the names of counters in Kafka's newer kind of metrics
+
+
+def jmx_dialect(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:
+    """The places of a metric.
+
+    >>> name = MetricName("kafka.server", "BrokerTopicMetrics", "BytesInPerSec")
+    >>> [place.family for place in jmx_dialect(Metric(name, Kind.COUNTER), ("topic",))]
+    ['kafka_server_brokertopicmetrics_bytesin']
+    """
+    name, kind = metric
+    if kind is Kind.COUNTER:
+        word = _before(_before(name.name, _PER_SECOND), _TOTAL)
+        return (Place(joined(name, word), kind, tags),)
+    if kind is Kind.GAUGE:
+        word = name.name
+        if _PERCENT in word:
+            word = f"{_before(word, _PERCENT)}_percent"
+        return (Place(joined(name, word), kind, tags),)
+    family = joined(name, name.name)
+    return (
+        Place(f"{family}_count", Kind.COUNTER, tags, Part.COUNT),
+        Place(family, Kind.GAUGE, tags, Part.QUANTILES),
+        Place(own_times(name), Kind.HISTOGRAM, tags, Part.BUCKETS),
+    )
+
+
+def _before(word: str, end: str) -> str:
+    return word.partition(end)[0]
+
+
+def own_times(name: MetricName) -> str:
+    """The family of a histogram in seconds, which Kafka does not have."""
+    return joined(name._replace(group=f"kbroker.{name.group}"), _before(name.name, "Ms")) + _SECONDS
+
+
+def joined(name: MetricName, word: str) -> str:
+    """A metric's group and type with a word, as a name that Prometheus takes."""
+    parts = [part for part in (name.group, name.type, word) if part]
+    return _UNSAFE.sub("_", "_".join(parts)).lower()
