@@ -49,7 +49,7 @@ from kbroker.controller.zookeeper_leader_elector import (
     Seat,
     ZookeeperLeaderElector,
 )
-from kbroker.counters import CounterRegistry, MetricName
+from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import KafkaError
 from kbroker.events.event import Note, nobody_notes
 from kbroker.features import SUPPORTED_FEATURES
@@ -116,6 +116,7 @@ class KafkaController:
         self._on_activity_change = on_activity_change
         self._register_broker = register_broker
         self._ask_log_ends = ask_log_ends
+        self.unclean_elections = Counter()
         self.queue = EventQueue(self._process)
         self._watches = ClusterWatches(self.queue.put)
         self._elector = ZookeeperLeaderElector(
@@ -145,6 +146,8 @@ class KafkaController:
         """Name the measures of this controller."""
         name = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
         counters.add(name, lambda: self._reign.changes.queue_size if self._reign else 0)
+        unclean = MetricName("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
+        counters.add(unclean, self.unclean_elections)
 
     @property
     def is_active(self) -> bool:
@@ -392,6 +395,7 @@ class KafkaController:
         context.epoch, context.epoch_version = seat.epoch, seat.epoch_version
         context.inter_broker_listener = self._settings.inter_broker_listener
         context.gives_topic_ids = self._settings.gives_topic_ids
+        context.unclean_elections = self.unclean_elections
         states = StateChanges(
             context,
             self._zk,

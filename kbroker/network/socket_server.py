@@ -10,13 +10,13 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.config.config_checks import parse_per_ip_overrides
 from kbroker.config.socket_server_config import SocketServerConfig
-from kbroker.counters import CounterRegistry, MetricName
+from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
 from kbroker.errors import ConfigError
 from kbroker.memory_room import FRAMES_BYTES
 from kbroker.model import EndPoint
@@ -33,6 +33,8 @@ from kbroker.protocol.header import API_VERSIONS_KEY
 SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security protocol
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
+_BREATH = 256  # connections that are looked at in a step
+_PROCESSOR = "0"  # the one there is, as Kafka numbers them
 SHUTDOWN_DEADLINE_MS = 100.0  # then requests that wait for something are cut off
 
 
@@ -88,17 +90,21 @@ class SocketServer:
         """Name the counters and measures of this server."""
         processor, requests, pool = self.processor, self.request_channel, self.pool
         kafkas = partial(MetricName, "kafka.server", "socket-server-metrics")
-        counters.add(kafkas("connection-creation-total"), processor.connections_opened)
-        counters.add(kafkas("connection-close-total"), processor.connections_closed)
-        counters.add(kafkas("connection-count"), lambda: processor.connections)
-        counters.add(kafkas("incoming-byte-total"), lambda: processor.bytes_in)
-        counters.add(kafkas("outgoing-byte-total"), lambda: processor.bytes_out)
+        open_now = Metric(kafkas("connection-count"), Kind.GAUGE)
+        opened = Metric(kafkas("connection-creation-total"), Kind.COUNTER)
+        closed = Metric(kafkas("connection-close-total"), Kind.COUNTER)
+        tags = ("listener", "networkProcessor")
+        counters.add_table(Table((open_now, opened, closed), tags, self._connections))
+        counters.add(kafkas("incoming-byte-total"), lambda: processor.bytes_in, Kind.COUNTER)
+        counters.add(kafkas("outgoing-byte-total"), lambda: processor.bytes_out, Kind.COUNTER)
         counters.add(kafkas("request-total"), requests.requests)
         queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
         counters.add(queue_size, requests.__len__)
         memory = MetricName("kafka.network", "SocketServer", "MemoryPoolUsed")
         counters.add(memory, lambda: processor.buffers.held_bytes)
         ours = partial(MetricName, "kbroker.network", "SocketServer")
+        counters.add(ours("ConnectionsOpened"), processor.connections_opened)
+        counters.add(ours("ConnectionsClosed"), processor.connections_closed)
         counters.add(ours("ProtocolErrors"), processor.protocol_errors)
         counters.add(ours("IdleConnectionsClosed"), processor.idle_closed)
         counters.add(ours("SlowConnectionsClosed"), processor.slow_closed)
@@ -108,6 +114,18 @@ class SocketServer:
         for acceptor in self.acceptors:
             tags = (("listener", acceptor.listener_name),)
             counters.add(ours("ConnectionsAccepted", tags), acceptor.accepted)
+
+    def _connections(self) -> Iterator[Row | None]:
+        now: dict[str, int] = {}
+        for number, channel in enumerate(list(self.processor.channels), 1):
+            name = channel.connection.listener_name
+            now[name] = now.get(name, 0) + 1
+            if number % _BREATH == 0:
+                yield None
+        for acceptor in self.acceptors:
+            name, accepted = acceptor.listener_name, acceptor.accepted.value
+            count = now.get(name, 0)
+            yield (name, _PROCESSOR), (count, accepted, max(0, accepted - count))
 
     async def start(self) -> tuple[EndPoint, ...]:
         """Bind and accept; returns the end points with the ports that were bound, in the order of

@@ -18,6 +18,7 @@ from functools import partial
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
+from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.controller_requests.leadership import Leadership
@@ -58,6 +59,8 @@ class ReplicaManager:
         self._timer = timer
         self.config = config
         hosted = self.hosted = HostedPartitions(metadata)
+        self.isr_expands = Counter()
+        self.isr_shrinks = Counter()
         metadata.is_offline_here = hosted.is_offline
         waiting = self.waiting = Purgatories(clock, timer, config, create_future)
         work = LongWork()
@@ -91,6 +94,16 @@ class ReplicaManager:
         self.leadership.add_leadership_listener(self.log_dir_moves.on_leadership_change)
         self.last_replica: LastReplica | None = None  # while answers wait for no disk
 
+    def register(self, counters: CounterRegistry) -> None:
+        """Register what is counted here and in the parts."""
+        for name, counter in (
+            ("IsrExpandsPerSec", self.isr_expands),
+            ("IsrShrinksPerSec", self.isr_shrinks),
+        ):
+            counters.add(MetricName("kafka.server", "ReplicaManager", name), counter)
+        for part in (self.hosted.topics, self.fetch_sessions, self.waiting):
+            part.register(counters)
+
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
         """Let answers wait for an fsync if `policy`, or a topic's flush.messages, wants it."""
         leadership, waiting = self.leadership, self.waiting
@@ -112,6 +125,9 @@ class ReplicaManager:
         """Take over the ISR that was written at version `partition_epoch`, as proposed or not."""
         partition = self.hosted.find(topic_partition)
         if partition is not None:
+            grown = len(isr) - len(partition.state.isr)
+            self.isr_expands.value += grown > 0
+            self.isr_shrinks.value += grown < 0
             partition.isr_settled(isr, partition_epoch, self._clock.now_ms())
             self.waiting.wake(topic_partition)
 

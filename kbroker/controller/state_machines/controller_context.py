@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
 
+from kbroker.counters import Counter
 from kbroker.model import ZERO_UUID, Broker, EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 
@@ -64,6 +65,7 @@ class ControllerContext:
         self.replicas_on_failed_dirs: set[Replica] = set()
         self.replicas_away: set[Replica] = set()  # considered offline, though their broker lives
         self.in_doubt: set[TopicPartition] = set()  # see partitions_in_doubt
+        self.unclean_elections = Counter()  # by all controllers of this broker
 
     def forget_cluster(self) -> None:
         """Be ready to read the cluster again within one reign.

@@ -25,7 +25,7 @@ from kbroker.controller.state_machines.partition_leader_election import (
     elect_reassigned,
 )
 from kbroker.controller.state_machines.request_batch import RequestBatch
-from kbroker.model import RECOVERING, LeaderAndIsr, TopicPartition
+from kbroker.model import NO_LEADER, RECOVERING, LeaderAndIsr, TopicPartition
 from kbroker.zk.zk_paths import PartitionStateWrite, PartitionStateZnode
 
 VALID_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
@@ -154,6 +154,7 @@ class PartitionStateMachine:
             if version is None:
                 conflicts.append(partition)
                 continue
+            self._count_unclean(write)
             remember(self._context, write, version)
             is_new = self._context.partition_state(partition) is PartitionState.NEW
             self.transition_to(partition, PartitionState.ONLINE)
@@ -161,6 +162,13 @@ class PartitionStateMachine:
             live = [b for b in replicas if b in self._context.live_brokers]
             batch.add_leader_and_isr(live, partition, is_new=is_new)
         return conflicts
+
+    def _count_unclean(self, write: PartitionStateWrite) -> None:
+        known = self._context.leadership.get(write.topic_partition)
+        leader = write.leader_and_isr.leader
+        if known is not None and known.leader_and_isr.isr and leader != NO_LEADER:
+            is_unclean = leader not in known.leader_and_isr.isr
+            self._context.unclean_elections.value += is_unclean
 
     def _elect(
         self,

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from kbroker.clock import Clock, Timer, TimerHandle
 from kbroker.config.log_config import LogConfig
+from kbroker.counters import CounterRegistry
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleanable_log import (
     LogToClean,
@@ -29,6 +30,7 @@ from kbroker.log.cleaner.cleanable_log import (
     log_to_clean,
 )
 from kbroker.log.cleaner.cleaner_checkpoints import CleanerCheckpoints
+from kbroker.log.cleaner.cleaner_metrics import CleanerMetrics
 from kbroker.log.cleaner.cleaning_job import (
     CleanedGroup,
     CleanerLimits,
@@ -111,6 +113,11 @@ class LogCleaner:
         self._uncleanable: set[Log] = set()
         self._next_look: TimerHandle | None = None
         self._is_stopped = False
+        self._metrics = CleanerMetrics()
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Register what is counted and measured of compaction."""
+        self._metrics.register(counters, lambda: len(self._uncleanable))
 
     def start(self) -> None:
         """Read how far each log was cleaned, and look for work from now on."""
@@ -380,6 +387,7 @@ class LogCleaner:
         if isinstance(end, CleaningDone) and self._is_current(cleaning):
             cleaning.log.offsets.cleaned_to(end.end_offset)
             self._checkpoints.save()
+            self._metrics.cleaned(end)
             _log_stats(cleaning, end)
             if not self._is_stopped:
                 self._look_later(0)  # there may be more

@@ -27,9 +27,13 @@ class FetchState:
     last_fetched_epoch: int
     log_start_offset: int  # the follower's own
     is_truncating: bool
-    is_behind: bool = False  # it lacks committed records, as far as its leader has said
+    lag: int = 0  # committed records that it lacks, as far as its leader has said
     delayed_until_ms: float = 0.0
     trouble: str = ""  # why it cannot go on
+
+    @property
+    def is_behind(self) -> bool:
+        return self.lag > 0
 
     @property
     def position(self) -> tuple[int, int, int, int]:

@@ -319,7 +319,7 @@ class ReplicaFetcher:
             self._on_failed_log(state, error)
         asked_from = state.position
         _note_position(state, partition)
-        state.is_behind = data.high_watermark > state.fetch_offset
+        state.lag = max(0, data.high_watermark - state.fetch_offset)
         if self.states.is_ready(state):
             if state.position != asked_from:
                 self.states.moved(state)

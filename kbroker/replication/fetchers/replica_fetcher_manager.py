@@ -10,7 +10,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -21,6 +21,7 @@ from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
 from kbroker.replication.partitions.partition import Partition
 
 if TYPE_CHECKING:
+    from kbroker.replication.fetchers.fetch_states import FetchState
     from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint
     from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
 
@@ -51,6 +52,13 @@ class ReplicaFetcherManager:
 
     def __len__(self) -> int:
         return len(self._of_partition)
+
+    def states(self) -> Iterator[FetchState]:
+        """Walk through the partitions that are followed now."""
+        for key in list(self._fetchers):
+            fetcher = self._fetchers.get(key)
+            if fetcher is not None:
+                yield from list(fetcher.states)
 
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]

@@ -27,6 +27,14 @@ class HostedPartitions:
     def __len__(self) -> int:
         return len(self._online)
 
+    @property
+    def offline_count(self) -> int:
+        return len(self._offline)
+
+    def names(self) -> list[TopicPartition]:
+        """The partitions that are online now."""
+        return list(self._online)
+
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._online.values()))
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from kbroker.clock import Clock, ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.counters import CounterRegistry
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.manager.log_manager import LogManager
@@ -36,6 +37,7 @@ class BackgroundParts:
     file_system: FileSystem
     clock: ClockWithTimer
     room: MemoryRoom  # of large requests and answers
+    counters: CounterRegistry
 
 
 def start_background_services(parts: BackgroundParts, undo: AsyncExitStack) -> None:
@@ -69,6 +71,7 @@ def _start_cleaner(parts: BackgroundParts, writer: BackgroundWriter, undo: Async
         threads,
         writer.run,
     )
+    cleaner.register(parts.counters)
     cleaner.start()
     undo.callback(cleaner.stop)
 

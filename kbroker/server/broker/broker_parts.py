@@ -41,7 +41,7 @@ from kbroker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
     TransactionServices,
 )
-from kbroker.counters import CounterRegistry
+from kbroker.counters import CounterRegistry, MetricName
 from kbroker.events.event_recorder import EventRecorder
 from kbroker.features import TRANSACTION_VERSION
 from kbroker.log.manager.log_manager import LogManager
@@ -69,6 +69,7 @@ from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherM
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
+from kbroker.server.background.loop_idle import LoopIdle
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
@@ -193,17 +194,11 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     socket_server.processor.room = apis.room
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
-    replicas = data.replicas
-    for part in (
-        socket_server,
-        apis.stats,
-        replicas.hosted.topics,
-        replicas.fetch_sessions,
-        replicas.waiting,
-        cluster.controller,
-    ):
+    for part in (socket_server, apis.stats, data.replicas, cluster.controller):
         part.register(counters)
-    return BrokerParts(
+    state = MetricName("kafka.server", "KafkaServer", "BrokerState")
+    counters.add(state, lambda: around.lifecycle.state.value)
+    parts = BrokerParts(
         storage=storage,
         data=data,
         cluster=cluster,
@@ -213,6 +208,14 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
     )
+    counters.when_asked(partial(_register_measures, parts, LoopIdle()))
+    return parts
+
+
+def _register_measures(parts: BrokerParts, idle: LoopIdle, counters: CounterRegistry) -> None:
+    from kbroker.server.broker.broker_metrics import register_measures  # with the first question
+
+    register_measures(parts, idle, counters)
 
 
 def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:

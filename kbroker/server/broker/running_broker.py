@@ -81,6 +81,7 @@ async def run_parts(
         file_system=parts.storage.file_system,
         clock=around.clock,
         room=parts.services.room,
+        counters=parts.counters,
     )
     start_background_services(background, undo)
     undo.push_async_callback(parts.socket_server.shutdown)

@@ -182,6 +182,10 @@ class MemoryLog:
 class _Segments(list):
     active: SimpleNamespace
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self)
+
 
 class MemoryLogManager:
     """Logs by partition. `refuse` makes the creation of a log fail."""

@@ -19,6 +19,7 @@ from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Coming
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch
+from tests.fakes.counted import counted
 from tests.fakes.requests.api_context import ApiCaller
 from tests.fakes.requests.recording_replier import request_of
 from tests.fakes.requests.repeating_client import RepeatingClient
@@ -38,13 +39,7 @@ class Asker:
         call.services.replicas.hosted.topics.register(self._counters)
 
     def values(self, name: str, tags: int = 1) -> dict[tuple[str, ...], Any]:
-        """The values under a name of things with so many tags, by these."""
-        return {
-            found: values[place]
-            for table, found, values in self._counters.samples()
-            for place, metric in enumerate(table.metrics)
-            if metric.name.name == name and len(found) == tags
-        }
+        return counted(self._counters, name, tags)
 
 
 @pytest.fixture
