@@ -97,7 +97,8 @@ def answered(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fe
     if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
         settle_codes(answers)
     if context.origin.is_follower:
-        ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
+        fetches = ctx.services.replicas.fetches
+        fetches.count_sent(context.asked_for, answers, ctx.api_version)
     else:
         for asked in context.asked_for:
             asked.counters.bytes_out += asked.found_bytes

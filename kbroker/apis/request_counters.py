@@ -9,7 +9,7 @@ that is handed to its connection; the time that its client takes to read it does
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter_ns
 
 from kbroker.counters import (
@@ -65,6 +65,7 @@ class RequestStats:
     def __init__(self) -> None:
         self._counters: dict[tuple[int, int], RequestCounters] = {}
         self._slow: tuple[int, TellSlow] = (sys.maxsize, nobody_is_told)
+        self.followers_fetches: Mapping[int, int] = {}  # by version, of those that are counted
         self.errors: dict[tuple[int, int], int] = {}  # by API key and code
         self.bugs = Counter()  # that were answered with UNKNOWN_SERVER_ERROR
         self.trailing_bytes = Counter()  # requests with more behind their body, as of librdkafka
@@ -107,6 +108,10 @@ class RequestStats:
     def _requests_by_version(self) -> Iterator[Row]:
         for (key, version), counters in list(self._counters.items()):
             yield (_name(key), str(version)), (counters.requests,)
+            if key == ApiKey.FETCH:  # which Kafka counts once more, by who asks
+                followers = self.followers_fetches.get(version, 0)
+                yield ("FetchFollower", str(version)), (followers,)
+                yield ("FetchConsumer", str(version)), (counters.requests - followers,)
 
     def _errors_by_code(self) -> Iterator[Row]:
         for (key, code), count in list(self.errors.items()):

@@ -15,7 +15,11 @@ from kbroker.metrics.jmx_dialect import joined, own_times
 
 _SOCKETS = "socket-server-metrics"
 _HANDLERS_IDLE = "RequestHandlerAvgIdlePercent"
-_LABELS = {"networkProcessor": "network_processor"}
+_LABELS = {
+    "networkProcessor": "network_processor",
+    "clientSoftwareName": "client_software_name",
+    "clientSoftwareVersion": "client_software_version",
+}
 
 
 def confluent_dialect(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:

@@ -16,6 +16,7 @@ from kbroker.metrics.dialect import Part, Place
 _UNSAFE = re.compile("[^a-zA-Z0-9_]")
 _PER_SECOND = "PerSec"
 _PERCENT = "Percent"
+_CONNECTIONS, _SOFTWARE = "connections", "clientSoftwareName"  # have a rule of Strimzi's
 _SECONDS = "_seconds"
 _TOTAL = "-total"  # ends the names of counters in Kafka's newer kind of metrics
 
@@ -28,6 +29,8 @@ def jmx_dialect(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:
     ['kafka_server_brokertopicmetrics_bytesin']
     """
     name, kind = metric
+    if name.name == _CONNECTIONS and _SOFTWARE in tags:
+        return (Place(f"{joined(name, _CONNECTIONS)}_software", kind, tags),)
     if kind is Kind.COUNTER:
         word = _before(_before(name.name, _PER_SECOND), _TOTAL)
         return (Place(joined(name, word), kind, tags),)

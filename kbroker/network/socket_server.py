@@ -34,6 +34,10 @@ SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security 
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
 _BREATH = 256  # connections that are looked at in a step
+_SOFTWARE = ("clientSoftwareName", "clientSoftwareVersion")
+_SOFTWARES_MAX = 100
+_NAME_CHARACTERS = 100
+_OTHERS = "others"
 _PROCESSOR = "0"  # the one there is, as Kafka numbers them
 SHUTDOWN_DEADLINE_MS = 100.0  # then requests that wait for something are cut off
 
@@ -95,6 +99,8 @@ class SocketServer:
         closed = Metric(kafkas("connection-close-total"), Kind.COUNTER)
         tags = ("listener", "networkProcessor")
         counters.add_table(Table((open_now, opened, closed), tags, self._connections))
+        by_software = Metric(kafkas("connections"), Kind.GAUGE)
+        counters.add_table(Table((by_software,), (*_SOFTWARE, *tags), self._by_software))
         counters.add(kafkas("incoming-byte-total"), lambda: processor.bytes_in, Kind.COUNTER)
         counters.add(kafkas("outgoing-byte-total"), lambda: processor.bytes_out, Kind.COUNTER)
         counters.add(kafkas("request-total"), requests.requests)
@@ -126,6 +132,21 @@ class SocketServer:
             name, accepted = acceptor.listener_name, acceptor.accepted.value
             count = now.get(name, 0)
             yield (name, _PROCESSOR), (count, accepted, max(0, accepted - count))
+
+    def _by_software(self) -> Iterator[Row | None]:
+        """Clients name their software as they like: beyond so many names, the rest is one."""
+        found: dict[tuple[str, str, str], int] = {}
+        for number, channel in enumerate(list(self.processor.channels), 1):
+            connection = channel.connection
+            name, version = connection.client_software_name, connection.client_software_version
+            key = name[:_NAME_CHARACTERS], version[:_NAME_CHARACTERS], connection.listener_name
+            if key not in found and len(found) >= _SOFTWARES_MAX:
+                key = _OTHERS, _OTHERS, connection.listener_name
+            found[key] = found.get(key, 0) + 1
+            if number % _BREATH == 0:
+                yield None
+        for key, count in found.items():
+            yield (*key, _PROCESSOR), (count,)
 
     async def start(self) -> tuple[EndPoint, ...]:
         """Bind and accept; returns the end points with the ports that were bound, in the order of

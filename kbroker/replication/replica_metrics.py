@@ -46,6 +46,7 @@ _LED = (
     "topic_partition_leader_is_preferred",
     "topic_partition_under_replicated_partition",
 )
+_FETCHERS = ("MaxLag", "FailedPartitionsCount")
 _CLIENT = "Replica"  # whom Kafka names in the sums over its fetchers
 
 
@@ -66,8 +67,8 @@ class ReplicaMetrics:
         counters.add_table(Table(gauges("kafka", "", _LED), _PARTITION, self._led))
         topics = gauges("kafka", "", ("topic_partitions",))
         counters.add_table(Table(topics, ("topic",), self._topics))
-        fetchers = gauges("kafka.server", "ReplicaFetcherManager", ("MaxLag",))
-        counters.add_table(Table(fetchers, ("clientId",), self._largest_lag))
+        fetchers = gauges("kafka.server", "ReplicaFetcherManager", _FETCHERS)
+        counters.add_table(Table(fetchers, ("clientId",), self._fetching))
         lags = gauges("kafka.server", "FetcherLagMetrics", ("ConsumerLag",))
         counters.add_table(Table(lags, ("clientId", *_PARTITION), self._lags))
 
@@ -154,13 +155,14 @@ class ReplicaMetrics:
             elif number % BREATH == 0:
                 yield None
 
-    def _largest_lag(self) -> Iterator[Row | None]:
-        largest = 0
+    def _fetching(self) -> Iterator[Row | None]:
+        largest = failed = 0
         for number, state in enumerate(self._fetchers.states(), 1):
             largest = max(largest, state.lag)
+            failed += bool(state.trouble)
             if number % BREATH == 0:
                 yield None
-        yield (_CLIENT,), (largest,)
+        yield (_CLIENT,), (largest, failed)
 
     def _lags(self) -> Iterator[Row]:
         for state in self._fetchers.states():

@@ -15,7 +15,9 @@ from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.request import OWN_SOFTWARE
 from kbroker.server.broker.kafka_server import KafkaServer
+from tests.fakes.counted import counted
 
 
 @pytest.fixture
@@ -82,6 +84,9 @@ async def test_counters_follow_requests(server: KafkaServer) -> None:
     assert socket("outgoing-byte-total") > 0
     assert connections(server, "B") == (1, 1, 0)
     assert connections(server, "A") == (0, 0, 0)
+    software = counted(server.parts.counters, "connections", 4)
+    assert [(name, *rest) for (name, _, *rest) in software] == [(OWN_SOFTWARE, "B", "0")]
+    assert list(software.values()) == [1]
     assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="B") == 1
     assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="A") == 0
     client.close()

@@ -187,6 +187,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     apis = KafkaApis(registry.registered(), services)
+    apis.stats.followers_fetches = data.replicas.fetches.followers_requests
     config = storage.config
     socket_server = SocketServer(
         config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved

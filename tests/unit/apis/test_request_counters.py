@@ -84,6 +84,8 @@ async def test_each_request_and_each_answer_counts_once_in_whichever_way_it_goes
         ("Produce", "9"): 5,
         ("Produce", "8"): 5,
         ("Fetch", "12"): 5,
+        ("FetchConsumer", "12"): 5,
+        ("FetchFollower", "12"): 0,
         ("ApiVersions", "3"): 1,
     }
     times = asker.values("TotalTimeMs")

@@ -14,6 +14,8 @@ ONE = r", (.+)=(.+)"
 # Pattern, name and type of each general rule of examples/kafka-2_0_0.yml, those for percents first
 # as in Strimzi's kafka-metrics.yaml, and its rule for what Kafka counts of its sockets.
 RULES = [
+    (r"kafka.server<type=(.+), clientSoftwareName=(.+), clientSoftwareVersion=(.+), listener=(.+), "
+     r"networkProcessor=(.+)><>connections", "kafka_server_$1_connections_software", "GAUGE"),
     (r"kafka.server<type=(.+), listener=(.+), networkProcessor=(.+)><>(.+-total)",
      "kafka_server_$1_$4", "COUNTER"),
     (r"kafka.server<type=(.+), listener=(.+), networkProcessor=(.+)><>(.+)",
@@ -67,6 +69,8 @@ BEANS = [
      GAUGE),
     ("kafka.server<type=socket-server-metrics, listener=A, networkProcessor=0>"
      "<>connection-creation-total", COUNTER),
+    ("kafka.server<type=socket-server-metrics, clientSoftwareName=a, clientSoftwareVersion=1, "
+     "listener=A, networkProcessor=0><>connections", GAUGE),
     ("kafka.server<type=DelayedOperationPurgatory, name=PurgatorySize, delayedOperation=Fetch>"
      "<>Value", GAUGE),
 ]  # fmt: skip

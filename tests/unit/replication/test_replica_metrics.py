@@ -122,7 +122,10 @@ def test_a_follower_tells_how_far_it_is_behind(
         )
         followed.append(state)
 
+    followed[0].trouble = "its leader has no such offset"
+
     assert counted(counters, "MaxLag", 1) == {("Replica",): 70}
+    assert counted(counters, "FailedPartitionsCount", 1) == {("Replica",): 1}
     assert counted(counters, "ConsumerLag", 3) == {
         ("Replica", "t", "0"): 3,
         ("Replica", "t", "1"): 70,

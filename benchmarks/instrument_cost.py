@@ -1,0 +1,198 @@
+"""The processor time that the counters and times of requests take: `python -m
+benchmarks.instrument_cost`.
+
+Two processes differ by five percent for nothing. So this is one broker, whose functions are
+exchanged every 500 requests: as they are, the same once more, and without what they count. The
+difference between the first two is what the third has to be seen beside.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import click
+
+from benchmarks.processes import RunningBroker
+from benchmarks.raw_client import RawClient
+from benchmarks.request_kinds import Fetch, Metadata, Produce
+from compat_tests.running import apache_kafka
+from kbroker.apis import fetch_answers, fetch_shortcut, kafka_apis, lanes, session_fetch_shortcut
+from kbroker.cli.__main__ import main as kbroker
+from kbroker.replication.reads import fetch_reader
+from kbroker.replication.writes import appends
+
+_BLOCK: Final = 500  # requests
+_BROKER: Final = "broker"  # the word that makes a process the broker of this benchmark
+_CLOCK: Final = "perf_counter_ns"
+_COUNTING: Final[tuple[Any, ...]] = (
+    lanes.Lanes.answer,
+    vars(lanes.Lanes)["_conclude"],
+    vars(lanes.Lanes)["_end"],
+    vars(lanes.Lanes)["_fill"],
+    kafka_apis.KafkaApis.handle,
+    vars(kafka_apis.KafkaApis)["_ended"],
+    appends.Appends.append_records,
+    fetch_reader.FetchReader.read,
+    vars(fetch_reader.FetchReader)["_read_partition"],
+    vars(fetch_shortcut.FetchShortcut)["_answered"],
+    vars(session_fetch_shortcut.SessionFetchShortcut)["_answered"],
+    fetch_answers.answered,
+)
+_LOADS: Final[dict[str, Any]] = {
+    "produce 16 KiB": Produce(batch_bytes=16_384, record_bytes=1_000),
+    "produce 200 B": Produce(batch_bytes=200, record_bytes=200),
+    "fetch 16 KiB": Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100),
+    "fetch 200 B": Fetch(batch_bytes=200, record_bytes=200, batches=1_000),
+    "metadata of a topic": Metadata(topics=1),
+}
+
+
+class Uncounted(ast.NodeTransformer):
+    """Takes out of a function what counts and looks at the clock."""
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | None:
+        text = ast.unparse(node.target)
+        return None if text.startswith("counters.") or ".counters." in text else node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        names = ast.unparse(node.targets[0])
+        if names in ("counters", "took_ns", "(counters, took_ns)", "counters, took_ns"):
+            return None
+        if isinstance(node.targets[0], ast.Tuple) and names.strip("()").startswith("counters, "):
+            assert isinstance(node.value, ast.Tuple)
+            return ast.Assign([node.targets[0].elts[1]], node.value.elts[1])
+        node.targets = [t for t in node.targets if not ast.unparse(t).endswith(".found_bytes")]
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Constant(0) if ast.unparse(node.func) == _CLOCK else node
+
+    def visit_For(self, node: ast.For) -> ast.AST | None:
+        self.generic_visit(node)
+        return node if node.body else None
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt] | None:
+        self.generic_visit(node)
+        return node if node.body else node.orelse or None
+
+
+def uncounted(function: FunctionType) -> CodeType:
+    """The code of a function without what it counts."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    stripped = ast.fix_missing_locations(Uncounted().visit(tree))
+    names = dict(function.__globals__)
+    flags = __future__.annotations.compiler_flag
+    exec(compile(stripped, function.__code__.co_filename, "exec", flags, True), names)
+    code: CodeType = names[function.__name__].__code__
+    return code
+
+
+class Exchange:
+    """Exchanges the code of the functions that count, at each signal."""
+
+    def __init__(self) -> None:
+        self._others = [(each, uncounted(each)) for each in _COUNTING]
+
+    def switch(self, *_: Any) -> None:
+        """Put the other code in place."""
+        now = [each.__code__ for each, _ in self._others]
+        for each, code in self._others:
+            each.__code__ = code
+        self._others = [(each, code) for (each, _), code in zip(self._others, now, strict=True)]
+
+
+class Measured:
+    """A broker that exchanges its code, and a client that asks it."""
+
+    def __init__(self, running: RunningBroker) -> None:
+        self._running = running
+
+    def costs(self, load: Any, rounds: int) -> dict[str, float]:
+        """The microseconds of a request with counters, with them once more, and without: the
+        medians of the blocks.
+        """
+        frames = load.made(self._running, 1_000).frames
+        client = RawClient(self._running.address)
+
+        def ask() -> None:
+            for at in range(_BLOCK):
+                client.send(frames[at % len(frames)])
+                client.receive()
+
+        def exchange() -> None:
+            os.kill(self._running.process.pid, signal.SIGUSR1)
+            client.send(frames[0])
+            client.receive()
+
+        for _ in range(4):
+            ask()
+        found: dict[str, list[float]] = {"with": [], "again": [], "without": []}
+        kinds = list(found)
+        for _ in range(rounds):
+            kinds.append(kinds.pop(0))  # nobody comes first each time
+            for kind in kinds:
+                found[kind].append(self._block(ask, exchange if kind == "without" else None))
+        client.close()
+        return {kind: statistics.median(costs) for kind, costs in found.items()}
+
+    def _block(self, ask: Callable[[], None], exchange: Callable[[], None] | None) -> float:
+        if exchange is not None:
+            exchange()
+        before = self._running.cpu_s()
+        ask()
+        cost = (self._running.cpu_s() - before) / _BLOCK * 1e6
+        if exchange is not None:
+            exchange()
+        return cost
+
+
+@click.command()
+@click.option("--rounds", default=60, help="Blocks of 500 requests of each kind.")
+def main(rounds: int) -> None:
+    """Print what the instruments cost for some kinds of requests."""
+    with tempfile.TemporaryDirectory() as directory:
+        port = apache_kafka.free_port()
+        command = [
+            sys.executable, "-m", __spec__.name, _BROKER,
+            "start", "--listen", f"127.0.0.1:{port}", "--data", str(Path(directory) / "data"),
+        ]  # fmt: skip
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                apache_kafka.wait_for_port(port, process)
+                measured = Measured(
+                    RunningBroker("", f"127.0.0.1:{port}", process, time.perf_counter())
+                )
+                for name, load in _LOADS.items():
+                    costs = measured.costs(load, rounds)
+                    without = costs["without"]
+                    more, nothing = (costs[kind] / without - 1 for kind in ("with", "again"))
+                    click.echo(
+                        f"{name}: {without:.1f} us without, {more:+.1%} with instruments, "
+                        f"{nothing:+.1%} with the same again"
+                    )
+            finally:
+                process.kill()
+
+
+if __name__ == "__main__":
+    if _BROKER in sys.argv[1:2]:
+        sys.argv.pop(1)
+        signal.signal(signal.SIGUSR1, Exchange().switch)
+        sys.exit(kbroker())
+    main()
