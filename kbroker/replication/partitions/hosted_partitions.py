@@ -68,8 +68,8 @@ class HostedPartitions:
         """Hold a partition, online from now on."""
         topic_partition = partition.topic_partition
         self._offline.discard(topic_partition)
+        partition.counters = self.topics.begin(topic_partition.topic)  # or the topic might end
         self._let_go(topic_partition)
-        partition.counters = self.topics.begin(topic_partition.topic)
         self._online[topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
