@@ -66,7 +66,7 @@ class GroupMetrics:
                 yield None
         yield (), (states.total(), offsets, *(states[state] for state in _STATES))
 
-    def _members(self) -> Iterator[Row]:
+    def _members(self) -> Iterator[Row | None]:
         for group in self._groups():
             yield (group.group_id,), (len(group.members),)
 

@@ -35,13 +35,3 @@ class Place(NamedTuple):
 
 Dialect = Callable[[Metric, tuple[str, ...]], Iterable[Place]]
 """(metric, names of its tags): its places, none if it is not shown."""
-
-
-def all_of(*dialects: Dialect) -> Dialect:
-    """The dialect that shows what each of these shows."""
-
-    def places(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:
-        for dialect in dialects:
-            yield from dialect(metric, tags)
-
-    return places

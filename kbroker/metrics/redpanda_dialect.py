@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from kbroker.counters import Kind, Metric
 from kbroker.metrics.dialect import Part, Place
 
-_NAMESPACE = (("redpanda_namespace", "kafka"),)
+Labels = tuple[tuple[str, str], ...]
+
+_NAMESPACE: Labels = (("redpanda_namespace", "kafka"),)
 _LABELS = {
     "topic": "redpanda_topic",
     "partition": "redpanda_partition",
@@ -19,7 +21,7 @@ _LABELS = {
 }
 _OF_NAMESPACE = {"topic"}  # a metric with this tag has the namespace too
 
-_COUNTERS: Mapping[tuple[str, str], tuple[str, tuple[tuple[str, str], ...]]] = {
+_COUNTERS: Mapping[tuple[str, str], tuple[str, Labels]] = {
     ("BrokerTopicMetrics", "BytesInPerSec"): (
         "redpanda_kafka_request_bytes", (("redpanda_request", "produce"),),
     ),
@@ -48,7 +50,7 @@ def redpanda_dialect(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:
     name, kind = metric
     key = name.type, name.name
     labels = tuple(_LABELS.get(tag, tag) for tag in tags)
-    fixed = _NAMESPACE if _OF_NAMESPACE.intersection(tags) else ()
+    fixed: Labels = _NAMESPACE if _OF_NAMESPACE.intersection(tags) else ()
     if name.group == "process":
         yield Place(f"process_{name.name}", kind, labels)
     elif kind is Kind.HISTOGRAM:

@@ -1,4 +1,4 @@
-"""What a page of metrics shows of all there is: topics that are asked for by name, and no more
+"""The samples that a page of metrics shows: of topics that are asked for by name, and of no more
 partitions than its limit.
 
 Pure.
@@ -57,4 +57,4 @@ class Selection:
         yield _LEFT_OUT, (), (self._left_out,)
 
     def _is_asked_for(self, topic: str) -> bool:
-        return topic in self._names or topic.startswith(self._beginnings or ("\0",))
+        return topic in self._names or topic.startswith(self._beginnings)

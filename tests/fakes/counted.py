@@ -1,4 +1,4 @@
-"""What a registry of counters says, by names as short as in a test."""
+"""The values of a registry of counters, by names as short as in a test."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ def register_process(counters: CounterRegistry, idle: LoopIdle) -> None:
     counters.add(_name("start_time_seconds"), lambda: started_s)
     disk = MetricName("kafka.server", "KafkaServer", "")
     for way in ("read", "write"):
-        gauge = partial(_disk_bytes, way)
-        if _can_be_read(gauge):
-            counters.add(disk._replace(name=f"linux-disk-{way}-bytes"), gauge)
+        moved = partial(_disk_bytes, way)
+        if _can_be_read(moved):
+            counters.add(disk._replace(name=f"linux-disk-{way}-bytes"), moved)
     for name, gauge in (
         ("open_fds", _open_descriptors),
         ("max_fds", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0]),

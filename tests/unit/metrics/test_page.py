@@ -17,7 +17,7 @@ from kbroker.counters import (
     MetricName,
     Table,
 )
-from kbroker.metrics.dialect import Dialect, Place, all_of
+from kbroker.metrics.dialect import Dialect, Place
 from kbroker.metrics.jmx_dialect import jmx_dialect
 from kbroker.metrics.page import OPEN_METRICS, TEXT, Format, Page
 
@@ -133,8 +133,7 @@ def test_a_dialect_leaves_labels_out_and_adds_others(page_format: Format) -> Non
 
     registry = registry_of(SIZE, ("topic", "partition"), {("a", "0"): 1})
 
-    assert read(page_format, text_of(page_format, registry, all_of(jmx_dialect, other))) == {
-        ("kafka_log_log_size", "topic=a", "partition=0"): 1,
+    assert read(page_format, text_of(page_format, registry, other)) == {
         ("other", "p=0", 'where=here "100 %"'): 1,
     }
 
