@@ -145,7 +145,7 @@ class ReplicaMetrics:
                 yield None
 
     def _topics(self) -> Iterator[Row | None]:
-        """Who leads the first partition of a topic tells how many it has."""
+        """Walk through the topics whose first partition this broker leads."""
         for number, topic_partition in enumerate(self._hosted.names(), 1):
             if topic_partition.partition == 0:
                 partition = self._hosted.find(topic_partition)

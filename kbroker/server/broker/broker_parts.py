@@ -69,7 +69,6 @@ from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherM
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
-from kbroker.server.background.loop_idle import LoopIdle
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
@@ -199,7 +198,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         part.register(counters)
     state = MetricName("kafka.server", "KafkaServer", "BrokerState")
     counters.add(state, lambda: around.lifecycle.state.value)
-    parts = BrokerParts(
+    return BrokerParts(
         storage=storage,
         data=data,
         cluster=cluster,
@@ -209,14 +208,6 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
     )
-    counters.when_asked(partial(_register_measures, parts, LoopIdle()))
-    return parts
-
-
-def _register_measures(parts: BrokerParts, idle: LoopIdle, counters: CounterRegistry) -> None:
-    from kbroker.server.broker.broker_metrics import register_measures  # with the first question
-
-    register_measures(parts, idle, counters)
 
 
 def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:

@@ -13,11 +13,13 @@ from functools import partial
 
 from kbroker.admin.finalized_feature_change_listener import UnsupportedFeaturesError
 from kbroker.apis.registry import registered
+from kbroker.counters import CounterRegistry
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.background_services import BackgroundParts, start_background_services
+from kbroker.server.background.loop_idle import LoopIdle
 from kbroker.server.broker.broker_parts import BrokerParts, Surroundings
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.broker.log_loading import load_on_thread
@@ -45,6 +47,7 @@ async def run_parts(
     the calls that stop them. Raises ConfigError, LogDirectoryError, StartError and TreeError.
     """
     data, cluster, services = parts.data, parts.cluster, parts.services
+    parts.counters.when_asked(partial(_register_measures, parts, LoopIdle()))
     undo.callback(cluster.to_controller.close)
     await data.dynamic_configs.start()
     undo.push_async_callback(data.dynamic_configs.stop)
@@ -90,6 +93,12 @@ async def run_parts(
     else:
         registered().keep_descriptor()
     return RunningBroker(parts=parts, end_points=end_points)
+
+
+def _register_measures(parts: BrokerParts, idle: LoopIdle, counters: CounterRegistry) -> None:
+    from kbroker.server.broker.broker_metrics import register_measures  # with the first question
+
+    register_measures(parts, idle, counters)
 
 
 def _may_outlive_its_release(parts: BrokerParts) -> bool:
