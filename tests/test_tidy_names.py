@@ -42,11 +42,6 @@ WILL_BE_USED = {
     ("console/topic_changes.py", "configure_topic"): "the same",
     ("console/topic_changes.py", "delete_topic"): "the same",
     ("console/topic_changes.py", "trim_topic"): "the same",
-    # the page of metrics
-    ("metrics/jmx_dialect.py", "jmx_dialect"): "the route of metrics",
-    ("metrics/confluent_dialect.py", "confluent_dialect"): "the same",
-    ("metrics/redpanda_dialect.py", "redpanda_dialect"): "the same",
-    ("metrics/page.py", "OPEN_METRICS"): "the same",
     # entrances of their own
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",

@@ -59,6 +59,11 @@ class KbrokerConfig(ConfigGroup):
         "none.",
         at_least=-1,
     )
+    kbroker_metrics_partitions: int = define(
+        20_000,
+        "Most partitions of which /metrics shows each by itself; -1 for all.",
+        at_least=-1,
+    )
     kbroker_http_listeners: tuple[str, ...] = define(
         (),
         "HOST:PORT, separated by commas, where the broker's health is asked for over HTTP; none if "

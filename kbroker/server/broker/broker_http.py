@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
+    from kbroker.http.metrics_routes import LookAtMetrics
     from kbroker.http.trace_routes import FindTracer
 
 SERVED: Final[Mapping[str, str]] = {
     "/livez": "whether the broker's event loop answers",
     "/readyz": "whether the broker is ready for clients, check by check",
+    "/metrics": "what it counts and measures, for Prometheus",
     "/api/events": "what happened lately, and why: ?group=G, ?topic=T&partition=N, or all",
     "/api/trace": "requests of clients as they are answered, a line of JSON each",
 }
@@ -30,6 +32,7 @@ def http_server_of(
     checks: LookAtHealth,
     events: LookAtEvents,
     tracer: FindTracer,
+    samples: LookAtMetrics,
 ) -> HttpServer | None:
     """The server that these settings ask for, not started yet; None if they ask for none. Raises
     ConfigError for a token that cannot be read.
@@ -39,7 +42,7 @@ def http_server_of(
         return None
     return HttpServer(
         end_points,
-        partial(_application, config, _token(config), checks, events, tracer),
+        partial(_application, config, _token(config), (checks, events, tracer, samples)),
         may_move=not config.is_http_asked_for(),
     )
 
@@ -47,18 +50,19 @@ def http_server_of(
 def _application(
     config: KafkaConfig,
     token: str | None,
-    checks: LookAtHealth,
-    events: LookAtEvents,
-    tracer: FindTracer,
+    looks: tuple[LookAtHealth, LookAtEvents, FindTracer, LookAtMetrics],
     loop: BrokerLoop,
 ) -> Any:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
     from kbroker.http.event_routes import event_routes
     from kbroker.http.guard import Guard, names_of
     from kbroker.http.health_routes import health_routes, index_route
+    from kbroker.http.metrics_routes import metrics_routes
     from kbroker.http.routes import RouteTable
     from kbroker.http.trace_routes import trace_routes
+    from kbroker.server.broker import broker_metrics  # noqa: F401  here, not on the broker's loop
 
+    checks, events, tracer, samples = looks
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
     return RouteTable(
         routes={
@@ -66,6 +70,7 @@ def _application(
             **health_routes(loop, checks),
             **event_routes(loop, events),
             **trace_routes(loop, tracer),
+            **metrics_routes(loop, samples, config.kbroker.kbroker_metrics_partitions),
         },
         guard=Guard(names=names_of(hosts), token=token),
     )

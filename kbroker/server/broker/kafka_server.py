@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.counters import Sample
 from kbroker.events.history import Noted
 from kbroker.http.health import Check
 from kbroker.http.http_server import HttpServer
@@ -167,7 +168,7 @@ class KafkaServer:
     def _start_http(self) -> None:
         """Listen for HTTP first, and stop last, so that somebody can ask how far both are."""
         self._http = http_server_of(
-            self._requested.config, self._checks, self._events, self._tracer
+            self._requested.config, self._checks, self._events, self._tracer, self._samples
         )
         if self._http is not None:
             self._http.start()
@@ -185,6 +186,9 @@ class KafkaServer:
 
     def _tracer(self) -> RequestTracer | None:
         return None if self._running is None else self._running.parts.followed.tracer()
+
+    def _samples(self) -> Iterator[Sample | None]:
+        return iter(()) if self._running is None else self.parts.counters.samples()
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config
