@@ -17,6 +17,10 @@ from benchmarks.raw_client import RawClient, frame_of
 from compat_tests.running.apache_kafka import free_port
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kbroker.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 _CREATE, _CREATE_VERSION = 19, 4
@@ -24,6 +28,7 @@ _COMMIT, _COMMIT_VERSION = 8, 7
 _TOPICS_AT_ONCE: Final = 50
 _OF_A_GROUP: Final = 50  # partitions
 _PING_REST_S: Final = 0.002
+_FIND, _FIND_VERSION = 10, 2
 _LOADING: Final = (14, 15, 16)  # codes of a coordinator that is about to be there
 
 
@@ -46,6 +51,9 @@ def make_topics(broker: RunningBroker, topics: int, partitions: int) -> None:
 def commit(broker: RunningBroker, groups: int, topics: int, partitions: int) -> None:
     """Commit offsets of groups for some partitions each."""
     client = RawClient(broker.address, 600)
+    find = FindCoordinatorRequest(key="group-0")  # makes the topic of offsets
+    while client.call(find, _FIND, _FIND_VERSION, FindCoordinatorResponse).error_code:
+        time.sleep(0.05)
     for group in range(groups):
         named = [
             OffsetCommitRequest.OffsetCommitRequestTopic(
