@@ -224,7 +224,7 @@ def min_isr_ignored() -> AbstractContextManager[Any]:
 
 def read_beyond_the_high_watermark() -> AbstractContextManager[Any]:
     """Consumers read to the end of the log."""
-    return patch.dict(fetch_versions._ISOLATION, {0: FetchIsolation.LOG_END})
+    return patch.dict(fetch_versions.ISOLATION, {0: FetchIsolation.LOG_END})
 
 
 def timeouts_answered_as_success() -> AbstractContextManager[Any]:
