@@ -319,17 +319,34 @@ def spoilt_buffers(lived: Lived) -> Iterator[None]:
     """Overwrite each receive buffer that is given back, as bytes of another connection would; at
     the end nobody may look at one any more.
     """
-    original = ReceiveBuffers.recycle
+    original, make = ReceiveBuffers.recycle, ReceiveBuffers.__init__
     seen: dict[int, bytearray] = {}
 
-    def recycle(buffers: ReceiveBuffers, buffer: Buffer) -> None:
+    def spoil(buffer: Buffer) -> None:
         buffer[:] = b"\xdd" * len(buffer)
         whole = buffer.obj if isinstance(buffer, memoryview) else buffer
         if isinstance(whole, bytearray):
             seen[id(whole)] = whole
+
+    class Spoilt(list[bytearray]):
+        """Those of the base size, which are put back without a call of `recycle`."""
+
+        def append(self, buffer: bytearray) -> None:
+            spoil(buffer)
+            super().append(buffer)
+
+    def recycle(buffers: ReceiveBuffers, buffer: Buffer) -> None:
+        spoil(buffer)
         original(buffers, buffer)
 
-    with patch.object(ReceiveBuffers, "recycle", recycle):
+    def made(buffers: ReceiveBuffers, budget_bytes: int) -> None:
+        make(buffers, budget_bytes)
+        buffers.base = Spoilt()
+
+    with (
+        patch.object(ReceiveBuffers, "recycle", recycle),
+        patch.object(ReceiveBuffers, "__init__", made),
+    ):
         yield
     gc.collect()
     for whole in seen.values():
