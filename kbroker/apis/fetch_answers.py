@@ -100,8 +100,7 @@ def answered(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fe
         fetches = ctx.services.replicas.fetches
         fetches.count_sent(context.asked_for, answers, ctx.api_version)
     else:
-        for asked in context.asked_for:
-            asked.counters.bytes_out += asked.found_bytes
+        count_sent(context.asked_for)
     response = context.response(answers)
     for data in answers:  # a generator in `any` takes three times as long
         if data.error_code:

@@ -261,11 +261,7 @@ class Lanes:
         result = self._answer(served, request, ctx, message, handler)
         is_answered = isinstance(result, Response)
         if is_answered or isinstance(result, NoResponse):
-            counters, took_ns = served.counters, perf_counter_ns() - began_ns
-            counters.times[took_ns.bit_length()] += 1
-            counters.time_ns += took_ns
-            if took_ns > counters.slow_ns:
-                counters.tell_slow(request, took_ns, message)
+            served.counters.answered(began_ns, request, message)
         if is_answered:
             lane.let_go()
         elif isinstance(result, Accepted) or not isinstance(result, Coming):

@@ -17,6 +17,7 @@ from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlter
 from kbroker.protocol.schema import Message
 
 DEFAULT_ORIGIN = "default"
+MIN_ISR = "min.insync.replicas"
 _AT_ONCE = 200  # topics: an answer has about 40 settings of each, and is waited for 5 s
 _OF_TOPIC, _SET = "topic", "set"  # old brokers say no more than the second
 _OWN_ORIGINS = (_OF_TOPIC, _SET)
@@ -78,6 +79,17 @@ def describe_configs(
             raise settings
         found[resource] = settings
     return found
+
+
+def minimums_in_sync(links: ClusterLinks, topics: Iterable[str]) -> dict[str, int]:
+    """Return `min.insync.replicas` by topic. Raises as `describe_configs`."""
+    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
+    return {
+        resource.name: int(setting.value)
+        for resource, settings in describe_configs(links, resources, [MIN_ISR]).items()
+        for setting in settings
+        if setting.value is not None
+    }
 
 
 def describe_each(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView, unknown_end
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView, unknown_end
 from kbroker.client.topic_rows import numbers_by_topic, rows_of
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
@@ -54,6 +54,30 @@ class Ends:
         if code == ErrorCode.OFFSET_NOT_AVAILABLE:
             return unknown_end(str(place), code)
         return f"{place}: its leader does not say where it ends ({code.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Offsets, and sizes in bytes, by partition; those that nobody gives are left out."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    sizes: Mapping[TopicPartition, int]
+
+    def records(self, place: TopicPartition) -> int | None:
+        """Return the number of offsets between start and end; None if not known."""
+        if place not in self.starts or place not in self.ends:
+            return None
+        return self.ends[place] - self.starts[place]
+
+
+def ask_figures(links: ClusterLinks, leaders: Mapping[TopicPartition, int]) -> Figures:
+    """Ask the leaders for the figures of their partitions."""
+    return Figures(
+        starts=offsets_at(links, leaders, EARLIEST),
+        ends=offsets_at(links, leaders, LATEST),
+        sizes=sizes_of(links, leaders),
+    )
 
 
 def leaders_of(topics: Iterable[Described]) -> dict[TopicPartition, int]:

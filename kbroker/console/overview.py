@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_configs import Resource, Setting, describe_configs
+from kbroker.client.cluster_configs import (
+    MIN_ISR,
+    Resource,
+    Setting,
+    describe_configs,
+    minimums_in_sync,
+)
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_health import health_of
 from kbroker.client.partition_requests import moves_under_way
@@ -25,7 +31,6 @@ from kbroker.protocol.request import NO_VERSION, OWN_SOFTWARE
 
 MOST_PLACES: Final = 100
 _MOST_ASKED = 1_000  # topics
-_MINIMUM = "min.insync.replicas"
 _LEVELS = ("metadata.version", "inter.broker.protocol.version")
 _KEYS = frozenset(ApiKey)
 
@@ -192,16 +197,10 @@ def _minimums(
     """
     topics = sorted({place.topic for place in places})
     if len(topics) > _MOST_ASKED:
-        gaps.tell(f"values of {_MINIMUM} are not asked of {len(topics):,} topics at once")
+        gaps.tell(f"values of {MIN_ISR} are not asked of {len(topics):,} topics at once")
         return None
-    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
-    with gaps.around(f"values of {_MINIMUM}"):
-        found = describe_configs(links, resources, [_MINIMUM]) if resources else {}
-        return {
-            resource.name: int(setting.value or 1)
-            for resource, settings in found.items()
-            for setting in settings
-        }
+    with gaps.around(f"values of {MIN_ISR}"):
+        return minimums_in_sync(links, topics)
     return None
 
 

@@ -14,11 +14,11 @@ from kbroker.client.cluster_configs import (
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import committed_offsets, lag, listed_groups
 from kbroker.client.open_transactions import held_back, sentence_of_open
-from kbroker.client.topic_figures import leaders_of
+from kbroker.client.topic_figures import Figures, leaders_of
 from kbroker.config.config_resources import ResourceType
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
 from kbroker.console.gaps import Gaps
-from kbroker.console.partition_figures import Figures, figures_of, sum_of
+from kbroker.console.partition_figures import figures_of, sum_of
 from kbroker.console.topic_lookup import topic_named
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.wording import counted

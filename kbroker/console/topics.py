@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbroker.client.partition_health import health_of
-from kbroker.client.topic_figures import Described, leaders_of
+from kbroker.client.topic_figures import Described, Figures, leaders_of
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
 from kbroker.console.gaps import Gaps
 from kbroker.console.pages import Page, Wanted, page_of
-from kbroker.console.partition_figures import Figures, figures_of, sum_of
+from kbroker.console.partition_figures import figures_of, sum_of
 from kbroker.model import TopicPartition
 
 

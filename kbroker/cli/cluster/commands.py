@@ -16,16 +16,15 @@ from kbroker.cli.cluster.copy import export_tree, import_tree
 from kbroker.cli.cluster.drain import drain
 from kbroker.cli.cluster.elect import elect
 from kbroker.cli.cluster.features import features
-from kbroker.cli.cluster.partition_states import MIN_ISR, STATE_COLUMNS, state_counts, state_rows
+from kbroker.cli.cluster.partition_states import STATE_COLUMNS, state_counts, state_rows
 from kbroker.cli.cluster.reassign import reassign
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_configs import Resource, describe_configs
+from kbroker.client.cluster_configs import MIN_ISR, minimums_in_sync
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_health import health_of
 from kbroker.client.partition_requests import moves_under_way
-from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_CONTROLLER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -111,18 +110,11 @@ def _call_all(links: ClusterLinks, described: MetadataResponse) -> dict[int, Exc
 
 def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int] | None:
     """Return `min.insync.replicas` by topic; None, and a line says why, if it is not known."""
-    topics = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in described.topics]
     try:
-        found = describe_configs(links, topics, [MIN_ISR])
+        return minimums_in_sync(links, [str(topic.name) for topic in described.topics])
     except (OSError, KafkaError) as error:
         say(f"{MIN_ISR} is not known: {error}")
         return None
-    return {
-        topic: int(setting.value)
-        for (_, topic), settings in found.items()
-        for setting in settings
-        if setting.value is not None
-    }
 
 
 def _moves(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kbroker.client.cluster_configs import MIN_ISR
 from kbroker.client.partition_health import PartitionHealth
 from kbroker.client.topic_rows import rows_of
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
 
 STATE_COLUMNS = ("topic", "partition", "leader", "replicas", "isr", "state")
-MIN_ISR = "min.insync.replicas"
 _LEADERLESS, _UNDER_REPLICATED, _UNDER_MIN_ISR = (
     "leaderless",
     "under-replicated",

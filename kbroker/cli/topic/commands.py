@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -21,8 +20,8 @@ from kbroker.client.cluster_configs import (
     Setting,
     describe_configs,
 )
-from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
-from kbroker.client.topic_figures import Described, leaders_of, offsets_at, sizes_of
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.topic_figures import Described, Figures, ask_figures, leaders_of
 from kbroker.client.unknown_names import no_such
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError, Trouble
@@ -36,21 +35,6 @@ _DESCRIBED = (
 _NO_TOPICS = "no topics (create one with `kbroker topic create NAME`)"
 _SETTINGS = ("topic", "setting", "value", "origin")
 _COPY = LazyCommand("kbroker.cli.topic.copy", "copy", "Copy the records of a topic to another one.")
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Offsets and sizes of partitions; those of brokers that do not answer are left out."""
-
-    starts: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    sizes: Mapping[TopicPartition, int]
-
-    def records(self, place: TopicPartition) -> int | None:
-        """Return the number of offsets between start and end; None if not known."""
-        if place not in self.starts or place not in self.ends:
-            return None
-        return self.ends[place] - self.starts[place]
 
 
 @click.group(cls=LazyGroup, commands_by_name={"copy": _COPY})
@@ -77,7 +61,7 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
         topics = [
             topic for topic in links.describe(None).topics if internal or not topic.is_internal
         ]
-        figures = _figures(links, topics)
+        figures = ask_figures(links, leaders_of(topics))
     rows = [_topic_row(topic, figures) for topic in sorted(topics, key=lambda each: str(each.name))]
     print_rows(rows, _LISTED, output)
     tell_silent(links)
@@ -106,7 +90,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
             name: topic.error_code for name, topic in described.items() if not topic.partitions
         }
         topics = [topic for name, topic in sorted(described.items()) if name not in refused]
-        figures = _figures(links, topics)
+        figures = ask_figures(links, leaders_of(topics))
         settings = _settings(links, topics) if output == "table" and topics else {}
         known = [str(topic.name) for topic in links.describe(None).topics] if refused else []
     rows = [
@@ -155,15 +139,6 @@ def _refusal(name: str, code: ErrorCode, known: Sequence[str]) -> str:
     if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
         return no_such("topic", name, known)
     return f"{name} cannot be described: {code.name}"
-
-
-def _figures(links: ClusterLinks, topics: Sequence[Described]) -> Figures:
-    leaders = leaders_of(topics)
-    return Figures(
-        starts=offsets_at(links, leaders, EARLIEST),
-        ends=offsets_at(links, leaders, LATEST),
-        sizes=sizes_of(links, leaders),
-    )
 
 
 def _topic_row(topic: Described, figures: Figures) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from kbroker.cli.doctor.probes.doors import knock
 from kbroker.cli.doctor.rules.settings import WATCHED
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_configs import Resource, describe_configs
+from kbroker.client.cluster_configs import minimums_in_sync
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection_settings import ConnectionSettings
 from kbroker.client.partition_health import health_of
@@ -34,7 +34,6 @@ from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kbroker.protocol.messages.list_offsets import MAX_TIMESTAMP
 from kbroker.protocol.messages.metadata import MetadataResponse
 
-_MIN_ISR = "min.insync.replicas"
 _OTHER_ID = "broker id"  # in the words of a broker that is asked for the settings of another one
 _STAMPED = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)  # brokers put their own times into them
 
@@ -113,17 +112,9 @@ def _topic(
 
 def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int] | None:
     """Return `min.insync.replicas` by topic; None if it is not known."""
-    topics = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in described.topics]
-    try:
-        found = describe_configs(links, topics, [_MIN_ISR])
-    except (OSError, KafkaError):
-        return None
-    return {
-        topic: int(setting.value)
-        for (_, topic), settings in found.items()
-        for setting in settings
-        if setting.value is not None
-    }
+    with suppress(OSError, KafkaError):
+        return minimums_in_sync(links, [str(topic.name) for topic in described.topics])
+    return None
 
 
 def _moves(
