@@ -61,6 +61,9 @@ _COMMANDS = {
     "doctor": LazyCommand(
         "kbroker.cli.doctor.command", "doctor", "Say why clients cannot use a cluster."
     ),
+    "console": LazyCommand(
+        "kbroker.cli.broker.console", "console", "Serve a console for the browser."
+    ),
     "trace": LazyCommand(
         "kbroker.cli.broker.trace", "trace", "Follow the requests that a broker answers."
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ MIN_ISR = "min.insync.replicas"
 _AT_ONCE = 200  # topics: an answer has about 40 settings of each, and is waited for 5 s
 _OF_TOPIC, _SET = "topic", "set"  # old brokers say no more than the second
 _OWN_ORIGINS = (_OF_TOPIC, _SET)
-_ORIGINS = {
+_ORIGINS: Mapping[int, str] = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: _OF_TOPIC,
     ConfigSource.DYNAMIC_BROKER_CONFIG: "broker (dynamic)",
     ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster (dynamic)",
@@ -127,6 +127,11 @@ def describe_each(
     return found
 
 
+def origin_named(source: int) -> str | None:
+    """Return a source of Kafka's in words, None for one that is not known."""
+    return _ORIGINS.get(source)
+
+
 def own_settings(settings: Iterable[Setting]) -> dict[str, str]:
     """Return the values of the settings that a topic has of its own; secrets are left out."""
     return {
@@ -178,10 +183,8 @@ def _refusal(resource: Resource, result: Any) -> KafkaError | None:
 
 
 def _setting(row: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Setting:
-    if row.config_source in _ORIGINS:
-        origin = _ORIGINS[ConfigSource(row.config_source)]
-    else:  # of a version without sources, or a source that is newer than this
-        origin = DEFAULT_ORIGIN if row.is_default else _SET
+    # A version without sources, or a source that is newer than this, has none.
+    origin = origin_named(row.config_source) or (DEFAULT_ORIGIN if row.is_default else _SET)
     return Setting(
         name=row.name,
         value=row.value,

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from kbroker.events.history import Noted, row_of
+from kbroker.http.answers import JSON, Answer, said
 from kbroker.http.broker_loop import BrokerLoop
-from kbroker.http.routes import JSON, Answer, Request, Route, said
+from kbroker.http.routes import Request, Route
 from kbroker.model import TopicPartition
 
 ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer

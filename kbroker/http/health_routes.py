@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from kbroker.http.answers import JSON, Answer, said
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.health import CHECKS, Check, readiness, without_details
-from kbroker.http.routes import JSON, Answer, Request, Route, said
+from kbroker.http.routes import Request, Route
 
+CONSOLE: Final = "/overview"  # its first page
 ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer
 _LOOP: Final = "loop"
 _SILENT: Final = f"the broker's event loop has not answered for {ANSWER_S:g} s"
@@ -49,11 +51,15 @@ def health_routes(loop: BrokerLoop, checks: LookAtHealth) -> dict[str, Route]:
 
 
 def index_route(described: Mapping[str, str]) -> Route:
-    """The route of `/`: what there is, by path, in plain text."""
+    """The route of `/`: what there is, by path, in plain text; a browser goes to the first page of
+    the console.
+    """
     width = max(map(len, described), default=0)
     lines = [f"{path:<{width}}  {text}" for path, text in described.items()]
 
-    async def index(_: Request) -> Answer:
+    async def index(request: Request) -> Answer:
+        if "text/html" in request.headers.get("accept", ""):
+            return said(303, f"the console is at {CONSOLE}", ("location", CONSOLE))
         return said(200, "\n".join(lines))
 
     return Route(answer=index)

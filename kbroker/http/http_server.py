@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbroker.config.http_addresses import HTTP_LISTENERS
 from kbroker.errors import ConfigError
@@ -23,6 +23,7 @@ from kbroker.model import EndPoint
 from kbroker.network.acceptor import opened, refusal
 
 if TYPE_CHECKING:
+    from kbroker.http.answers import Application
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.connection import Limits
 
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 _NEXT_PORTS = 100  # that are tried instead of one that is taken
 _LAST_PORT = 65_535
 
-MakeApplication = Callable[["BrokerLoop"], Any]
+MakeApplication = Callable[["BrokerLoop"], "Application"]
 """Makes the ASGI application; called on the HTTP thread."""
 
 
@@ -168,7 +169,10 @@ class _HttpThread:
         if self._stop.is_set():
             return
         application = self._make_application(BrokerLoop(self._broker_loop))
-        await serve_until(end, self._sockets, application, self._limits or Limits())
+        try:
+            await serve_until(end, self._sockets, application, self._limits or Limits())
+        finally:
+            application.close()
 
 
 def _listen(end_point: EndPoint) -> socket.socket:

@@ -13,8 +13,9 @@ from itertools import islice
 from typing import Final
 
 from kbroker.counters import Sample
+from kbroker.http.answers import Answer, said
 from kbroker.http.broker_loop import BrokerLoop
-from kbroker.http.routes import Answer, Request, Route, said
+from kbroker.http.routes import Request, Route
 from kbroker.metrics.confluent_dialect import confluent_dialect
 from kbroker.metrics.dialect import Dialect
 from kbroker.metrics.jmx_dialect import jmx_dialect

@@ -5,25 +5,18 @@ An ASGI application, so that any server of those can run it. Runs on the HTTP th
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs
 
+from kbroker.http.answers import Answer, Application, Receive, Send, headers_of, said, send_answer
 from kbroker.http.guard import Guard, Headers, Refusal
 
 _log = logging.getLogger(__name__)
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-TEXT = "text/plain; charset=utf-8"
-JSON = "application/json"
 _METHODS = ("GET", "HEAD")
-_BODY = "http.response.body"
 _NOT_FOUND = 404
 _MOST_FIELDS = 100
 
@@ -38,29 +31,6 @@ class Request:
     is_known: bool
 
 
-class Pieces(Protocol):
-    """A body that comes in pieces, until there are no more or its reader has gone. An empty piece
-    is not sent: it lets a reader be found to have gone.
-    """
-
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
-
-    async def aclose(self) -> None:
-        """Free what the pieces are made of, whether there were any or not."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An answer with a whole body, in bytes, or one that comes in pieces."""
-
-    status: int = 200
-    body: bytes = b""
-    pieces: Pieces | None = None
-    content_type: str = TEXT
-    headers: tuple[tuple[str, str], ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """The function that answers a path; `is_open`: it also answers those without the token."""
@@ -70,17 +40,15 @@ class Route:
     methods: tuple[str, ...] = _METHODS
 
 
-def said(status: int, sentence: str, *headers: tuple[str, str]) -> Answer:
-    """An answer of one line of text."""
-    return Answer(status=status, body=f"{sentence}\n".encode(), headers=headers)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTable:
-    """The ASGI application: routes by path, each asked with GET, most with HEAD too."""
+    """The ASGI application: routes by path, each asked with GET, most with HEAD too. `otherwise` is
+    another one, which answers what has no route here, to those who have the token.
+    """
 
     routes: Mapping[str, Route]
     guard: Guard = field(default_factory=Guard)
+    otherwise: Application | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -89,18 +57,19 @@ class RouteTable:
         except Exception:
             _log.exception("cannot answer %s", ascii(scope["path"]))
             answer = said(500, "internal error: the log of the broker has it")
-        if answer.pieces is None:
-            await send(_start(answer, ("content-length", str(len(answer.body)))))
-            await send({"type": _BODY, "body": answer.body})
-            return
-        async with aclosing(answer.pieces) as pieces:
-            await send(_start(answer))
-            await _send_pieces(pieces, receive, send)
+        if answer is not None:
+            await send_answer(answer, receive, send)
+        elif self.otherwise is not None:
+            await self.otherwise(scope, receive, send)
 
-    async def _answer(self, scope: MutableMapping[str, Any]) -> Answer:
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+    def close(self) -> None:
+        """Let go of what the other application holds; nothing is answered any more."""
+        if self.otherwise is not None:
+            self.otherwise.close()
+
+    async def _answer(self, scope: MutableMapping[str, Any]) -> Answer | None:
+        """Return the answer, None if the other application has it."""
+        headers = headers_of(scope)
         refusal = self.guard.refusal(headers)
         if refusal is not None:
             return said(refusal.status, refusal.reason)
@@ -110,6 +79,8 @@ class RouteTable:
             return said(
                 401, "the token is missing or wrong", ("www-authenticate", 'Basic realm="kbroker"')
             )
+        if route is None and self.otherwise is not None:
+            return None
         if route is None:
             return said(_NOT_FOUND, "not found: / lists what there is")
         if scope["method"] not in route.methods:
@@ -121,34 +92,6 @@ class RouteTable:
         return await route.answer(
             Request(path=scope["path"], query=query, headers=headers, is_known=is_known)
         )
-
-
-def _start(answer: Answer, *more: tuple[str, str]) -> MutableMapping[str, Any]:
-    headers = [("content-type", answer.content_type), *more, *answer.headers]
-    return {
-        "type": "http.response.start",
-        "status": answer.status,
-        "headers": [(name.encode(), value.encode()) for name, value in headers],
-    }
-
-
-async def _send_pieces(pieces: Pieces, receive: Receive, send: Send) -> None:
-    """Send a body piece by piece: the next one is asked for when the last has left."""
-    gone = asyncio.ensure_future(_until_gone(receive))
-    try:
-        async for piece in pieces:
-            if gone.done():
-                return
-            if piece:
-                await send({"type": _BODY, "body": piece, "more_body": True})
-        await send({"type": _BODY, "body": b""})
-    finally:
-        gone.cancel()
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _query(text: bytes) -> Mapping[str, list[str]] | Refusal:

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, Final
 
 from kbroker.apis.request_tracer import RequestTracer, TooManyReadersError
+from kbroker.http.answers import Answer, said
 from kbroker.http.broker_loop import BrokerLoop
-from kbroker.http.routes import Answer, Request, Route, said
+from kbroker.http.routes import Request, Route
 from kbroker.tracing.trace_filter import PATH, TraceFilter
 from kbroker.tracing.trace_reader import MISSED, Taken, TraceReader
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.http.http_server import HttpServer
 
 if TYPE_CHECKING:
+    from kbroker.http.answers import Application
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
     from kbroker.http.metrics_routes import LookAtMetrics
     from kbroker.http.trace_routes import FindTracer
+    from kbroker.server.broker.broker_console import FindEndPoints
 
 SERVED: Final[Mapping[str, str]] = {
     "/livez": "whether the broker's event loop answers",
@@ -27,13 +30,18 @@ SERVED: Final[Mapping[str, str]] = {
 _MOST_TOKEN_BYTES = 4096
 
 
-def http_server_of(
-    config: KafkaConfig,
-    checks: LookAtHealth,
-    events: LookAtEvents,
-    tracer: FindTracer,
-    samples: LookAtMetrics,
-) -> HttpServer | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """Questions of the HTTP thread to a broker, each called on the broker's loop."""
+
+    checks: LookAtHealth
+    events: LookAtEvents
+    tracer: FindTracer
+    samples: LookAtMetrics
+    end_points: FindEndPoints
+
+
+def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
     """The server that these settings ask for, not started yet; None if they ask for none. Raises
     ConfigError for a token that cannot be read.
     """
@@ -42,7 +50,7 @@ def http_server_of(
         return None
     return HttpServer(
         end_points,
-        partial(_application, config, _token(config), (checks, events, tracer, samples)),
+        partial(_application, config, _token(config), looks),
         may_move=not config.is_http_asked_for(),
     )
 
@@ -50,9 +58,9 @@ def http_server_of(
 def _application(
     config: KafkaConfig,
     token: str | None,
-    looks: tuple[LookAtHealth, LookAtEvents, FindTracer, LookAtMetrics],
+    looks: Looks,
     loop: BrokerLoop,
-) -> Any:
+) -> Application:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
     from kbroker.http.event_routes import event_routes
     from kbroker.http.guard import Guard, names_of
@@ -61,18 +69,19 @@ def _application(
     from kbroker.http.routes import RouteTable
     from kbroker.http.trace_routes import trace_routes
     from kbroker.server.broker import broker_metrics  # noqa: F401  here, not on the broker's loop
+    from kbroker.server.broker.broker_console import BrokerConsole
 
-    checks, events, tracer, samples = looks
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
     return RouteTable(
         routes={
             "/": index_route(SERVED),
-            **health_routes(loop, checks),
-            **event_routes(loop, events),
-            **trace_routes(loop, tracer),
-            **metrics_routes(loop, samples, config.kbroker.kbroker_metrics_partitions),
+            **health_routes(loop, looks.checks),
+            **event_routes(loop, looks.events),
+            **trace_routes(loop, looks.tracer),
+            **metrics_routes(loop, looks.samples, config.kbroker.kbroker_metrics_partitions),
         },
         guard=Guard(names=names_of(hosts), token=token),
+        otherwise=BrokerConsole(loop, looks.end_points, looks.events),
     )
 
 

@@ -24,7 +24,7 @@ from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.disk.open_files import open_files_of
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint, TopicPartition
 from kbroker.server.broker.broker_health import checks_of
-from kbroker.server.broker.broker_http import http_server_of
+from kbroker.server.broker.broker_http import Looks, http_server_of
 from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import open_storage
@@ -167,9 +167,14 @@ class KafkaServer:
 
     def _start_http(self) -> None:
         """Listen for HTTP first, and stop last, so that somebody can ask how far both are."""
-        self._http = http_server_of(
-            self._requested.config, self._checks, self._events, self._tracer, self._samples
+        looks = Looks(
+            checks=self._checks,
+            events=self._events,
+            tracer=self._tracer,
+            samples=self._samples,
+            end_points=lambda: self.end_points,
         )
+        self._http = http_server_of(self._requested.config, looks)
         if self._http is not None:
             self._http.start()
             self._undo.push_async_callback(self._http.stop)

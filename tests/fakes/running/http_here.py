@@ -13,13 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kbroker.http.answers import Answer
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.connection import Limits
 from kbroker.http.guard import Guard
 from kbroker.http.health import Check
 from kbroker.http.health_routes import health_routes
 from kbroker.http.http_server import HttpServer
-from kbroker.http.routes import Answer, Request, Route, RouteTable
+from kbroker.http.routes import Request, Route, RouteTable
 from kbroker.http.trace_routes import FindTracer, trace_routes
 from kbroker.model import EndPoint
 

@@ -9,9 +9,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Table
+from kbroker.http.answers import Answer
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.metrics_routes import metrics_routes
-from kbroker.http.routes import Answer, Request
+from kbroker.http.routes import Request
 
 OPEN = "application/openmetrics-text; version=1.0.0,text/plain;q=0.5"
 

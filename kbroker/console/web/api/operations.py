@@ -1,0 +1,13 @@
+"""All operations of the API. A new module of operations is one more row here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kbroker.console.web.api import cluster_operations, topic_operations
+from kbroker.console.web.api.operation import Operation
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *cluster_operations.OPERATIONS,
+    *topic_operations.OPERATIONS,
+)

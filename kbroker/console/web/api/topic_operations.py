@@ -1,0 +1,196 @@
+"""Operations on topics."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import msgspec
+
+from kbroker.console.pages import Wanted
+from kbroker.console.topic import ReadingGroups, TopicDetails, groups_of_topic, topic
+from kbroker.console.topic_changes import (
+    Done,
+    NewTopic,
+    Trimmed,
+    configure_topic,
+    create_topic,
+    delete_topic,
+    grow_topic,
+    trim_topic,
+)
+from kbroker.console.topics import TopicPage, topics
+from kbroker.console.web.api.operation import PAGE_PARAMETERS, Given, Operation, Parameter
+from kbroker.console.web.console import Console
+from kbroker.console.web.web_request import RefusedError
+
+
+class TopicToCreate(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A topic to be made; without numbers the brokers choose their defaults."""
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    settings: dict[str, str] = {}
+
+
+class SettingsToChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Settings to be set by name, and names of those that get their defaults back."""
+
+    sets: dict[str, str] = {}
+    deletes: list[str] = []
+
+
+class PartitionsToHave(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The number of partitions that a topic shall have."""
+
+    count: int
+
+
+class RecordsToTrim(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The records to be deleted: those before an offset, a time or `end`, of all partitions or of
+    some. Nothing is deleted unless `confirmed` is true: the answer says what would be.
+    """
+
+    before: str
+    partitions: list[int] = []
+    confirmed: bool = False
+
+
+async def _topics(console: Console, given: Given) -> TopicPage:
+    wanted = wanted_of(given)
+    return await topics(console.cluster, wanted, with_internal=given.query.flag("internal"))
+
+
+def wanted_of(given: Given) -> Wanted:
+    """Return the page of a list that a call asks for. Raises RefusedError."""
+    query = given.query
+    return Wanted(search=query.text("q"), page=query.page(), rows=query.number("rows", 50))
+
+
+async def _topic(console: Console, given: Given) -> TopicDetails:
+    return await topic(console.cluster, given.places["topic"])
+
+
+async def _groups(console: Console, given: Given) -> ReadingGroups:
+    return await groups_of_topic(console.cluster, given.places["topic"])
+
+
+def done(answer: Done) -> Done:
+    """Return what was done. Raises RefusedError if it was refused."""
+    if answer.refused:
+        raise RefusedError(409, "; ".join(answer.refused))
+    return answer
+
+
+async def _create(console: Console, given: Given) -> Done:
+    body: TopicToCreate = given.body
+    new = NewTopic(
+        name=body.name,
+        partitions=body.partitions,
+        replication_factor=body.replication_factor,
+        settings=body.settings,
+    )
+    return done(await create_topic(console.cluster, new))
+
+
+async def _configure(console: Console, given: Given) -> Done:
+    body: SettingsToChange = given.body
+    return done(
+        await configure_topic(console.cluster, given.places["topic"], body.sets, body.deletes)
+    )
+
+
+async def _grow(console: Console, given: Given) -> Done:
+    return done(await grow_topic(console.cluster, given.places["topic"], given.body.count))
+
+
+async def _trim(console: Console, given: Given) -> Trimmed:
+    body: RecordsToTrim = given.body
+    return await trim_topic(
+        console.cluster,
+        given.places["topic"],
+        body.before,
+        int(time.time() * 1000),
+        frozenset(body.partitions),
+        only_previews=not body.confirmed,
+    )
+
+
+async def _delete(console: Console, given: Given) -> Done:
+    return done(await delete_topic(console.cluster, given.places["topic"]))
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listTopics",
+        path="/topics",
+        summary="Topics with partitions, replicas, records and sizes, a page at a time.",
+        answer=TopicPage,
+        function=_topics,
+        parameters=(
+            *PAGE_PARAMETERS,
+            Parameter(
+                name="internal", summary="Kafka's own topics, too.", type=bool, default=False
+            ),
+        ),
+    ),
+    Operation(
+        name="createTopic",
+        method="POST",
+        path="/topics",
+        summary="Make a topic.",
+        answer=Done,
+        function=_create,
+        body=TopicToCreate,
+    ),
+    Operation(
+        name="getTopic",
+        path="/topics/{topic}",
+        summary="A topic: its partitions, and its settings with their origins.",
+        answer=TopicDetails,
+        function=_topic,
+    ),
+    Operation(
+        name="deleteTopic",
+        method="DELETE",
+        path="/topics/{topic}",
+        summary="Delete a topic with its records.",
+        answer=Done,
+        function=_delete,
+    ),
+    Operation(
+        name="listGroupsOfTopic",
+        path="/topics/{topic}/groups",
+        summary="The groups that have committed offsets in a topic, with their lag.",
+        answer=ReadingGroups,
+        function=_groups,
+    ),
+    Operation(
+        name="configureTopic",
+        method="POST",
+        path="/topics/{topic}/settings",
+        summary="Set settings of a topic, and give others their defaults back; all or none.",
+        answer=Done,
+        function=_configure,
+        body=SettingsToChange,
+    ),
+    Operation(
+        name="growTopic",
+        method="POST",
+        path="/topics/{topic}/partitions",
+        summary="Give a topic more partitions.",
+        answer=Done,
+        function=_grow,
+        body=PartitionsToHave,
+    ),
+    Operation(
+        name="trimTopic",
+        method="POST",
+        path="/topics/{topic}/trim",
+        summary="Delete records before an offset or a time, or say what would go.",
+        answer=Trimmed,
+        function=_trim,
+        body=RecordsToTrim,
+    ),
+)

@@ -1,0 +1,158 @@
+"""One topic: its partitions, the groups that read it, and what happened to it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kbroker.console.topic import (
+    PartitionRow,
+    ReadingGroup,
+    TopicDetails,
+    groups_of_topic,
+    topic,
+)
+from kbroker.console.web.console import Console
+from kbroker.console.web.html import Child, Html, element
+from kbroker.console.web.page import PageContent, page
+from kbroker.console.web.parts import Column, facts, link, moment, number, size, table
+from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.screens.topic_frame import PATH, topic_frame
+from kbroker.console.web.views import NO_VIEWS
+from kbroker.console.web.web_request import WebRequest, address
+from kbroker.http.answers import Answer
+from kbroker.model import TopicPartition
+
+_REFRESH_S = 10
+_MOST_HISTORIES = 100
+_PARTITION_COLUMNS = (
+    Column("Partition", is_number=True),
+    Column("Leader", is_number=True),
+    Column("Epoch", is_number=True),
+    Column("Replicas"),
+    Column("In sync"),
+    Column("Start offset", is_number=True),
+    Column("End offset", is_number=True),
+    Column("Records", is_number=True),
+    Column("Size", is_number=True),
+)
+_GROUP_COLUMNS = (
+    Column("Group"),
+    Column("State"),
+    Column("Partitions", is_number=True),
+    Column("Lag", is_number=True),
+)
+_EVENT_COLUMNS = (Column("Time"), Column("Event"), Column("Why"))
+
+
+async def show_topic(console: Console, request: WebRequest) -> Answer:
+    """Show the partitions of a topic. Raises NotFoundError if there is none, ClientError."""
+    name = request.places["topic"]
+    found = await topic(console.cluster, name)
+    content = PageContent(
+        title=name,
+        body=(
+            topic_frame(console, name, ""),
+            facts(_facts(found)),
+            table("Partitions", _PARTITION_COLUMNS, map(_partition, found.partitions), "None."),
+        ),
+        gaps=found.gaps,
+        refresh_s=_REFRESH_S,
+    )
+    return page(console, request, content)
+
+
+async def show_groups(console: Console, request: WebRequest) -> Answer:
+    """Show the groups that read a topic. Raises NotFoundError if there is none, ClientError."""
+    name = request.places["topic"]
+    found = await groups_of_topic(console.cluster, name)
+    content = PageContent(
+        title=name,
+        body=(
+            topic_frame(console, name, "groups"),
+            table("Groups", _GROUP_COLUMNS, map(_group, found.groups), "No group reads it."),
+        ),
+        gaps=found.gaps,
+        refresh_s=_REFRESH_S,
+    )
+    return page(console, request, content)
+
+
+async def show_history(console: Console, request: WebRequest) -> Answer:
+    """Show what happened to the partitions of a topic. Raises NotFoundError, ClientError."""
+    name = request.places["topic"]
+    found = await topic(console.cluster, name)
+    content = PageContent(
+        title=name,
+        body=(topic_frame(console, name, "history"), await _history(console, found)),
+    )
+    return page(console, request, content)
+
+
+async def _history(console: Console, found: TopicDetails) -> Child:
+    if console.views is None:
+        return element("p", f"What happened to a topic is {NO_VIEWS}.", class_="empty")
+    events: list[dict[str, Any]] = []
+    for row in found.partitions[:_MOST_HISTORIES]:
+        events += await console.views.events(TopicPartition(found.name, row.partition))
+    events.sort(key=lambda each: -int(each["at_ms"]))
+    shown = table("Events", _EVENT_COLUMNS, map(_event, events), "Nothing in the last day.")
+    return (element("p", "As far as this broker knows, of the last day.", class_="quiet"), shown)
+
+
+def _facts(found: TopicDetails) -> list[tuple[str, Child]]:
+    return [
+        ("Partitions", number(found.partition_count)),
+        ("Records", number(found.records)),
+        ("Size", size(found.size_bytes)),
+        ("Topic id", found.topic_id or "none"),
+        ("Kafka's own", "yes" if found.is_internal else "no"),
+    ]
+
+
+def _partition(row: PartitionRow) -> tuple[Child, ...]:
+    leader = str(row.leader) if row.leader is not None else _bad("none")
+    return (
+        str(row.partition),
+        leader,
+        number(row.leader_epoch),
+        _ids(row.replicas),
+        _ids(row.isr) if len(row.isr) == len(row.replicas) else _warn(_ids(row.isr)),
+        number(row.start_offset),
+        number(row.end_offset),
+        number(row.records),
+        size(row.size_bytes),
+    )
+
+
+def _group(row: ReadingGroup) -> tuple[Child, ...]:
+    return (
+        link(row.group, address("groups", row.group)),
+        row.state or "",
+        number(row.partitions),
+        number(row.lag),
+    )
+
+
+def _event(event: dict[str, Any]) -> tuple[Child, ...]:
+    return (moment(int(event["at_ms"])), str(event["event"]), str(event["message"]))
+
+
+def _ids(ids: tuple[int, ...]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def _bad(text: str) -> Html:
+    return element("span", text, class_="bad")
+
+
+def _warn(text: str) -> Html:
+    return element("span", text or "none", class_="warn")
+
+
+SCREEN: Final = Screen(
+    routes=(
+        WebRoute(pattern=PATH, respond=show_topic),
+        WebRoute(pattern=f"{PATH}/groups", respond=show_groups),
+        WebRoute(pattern=f"{PATH}/history", respond=show_history),
+    ),
+)

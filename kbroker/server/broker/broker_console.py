@@ -1,0 +1,92 @@
+"""The console of one broker: its application, loaded when somebody first opens it, and what only
+this broker knows of itself.
+
+Runs on the HTTP thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Any, Final
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.exit_code import ExitCode
+from kbroker.errors import Trouble
+from kbroker.events.history import row_of
+from kbroker.http.answers import Application, Receive, Send, said, send_answer
+from kbroker.http.broker_loop import BrokerLoop
+from kbroker.http.event_routes import LookAtEvents
+from kbroker.model import EndPoint, TopicPartition
+
+ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer
+_ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
+
+FindEndPoints = Callable[[], Sequence[EndPoint]]
+"""Returns the end points that clients use, none before the broker has started; called on its
+loop."""
+
+
+class BrokerConsole:
+    """The console as the routes of a broker see it."""
+
+    def __init__(self, loop: BrokerLoop, end_points: FindEndPoints, events: LookAtEvents) -> None:
+        self._loop = loop
+        self._end_points = end_points
+        self._views = _Views(loop, events)
+        self._application: Application | None = None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request of a browser, or of a program that asks for JSON."""
+        application = self._application or await self._made()
+        if application is None:
+            again = ("refresh", "1")
+            await send_answer(said(503, "the broker is starting", again), receive, send)
+            return
+        await application(scope, receive, send)
+
+    def close(self) -> None:
+        """Let go of the links to the cluster."""
+        if self._application is not None:
+            self._application.close()
+
+    async def _made(self) -> Application | None:
+        """Return the application, None if the broker cannot be asked yet."""
+
+        def steps() -> Iterator[Sequence[EndPoint]]:
+            yield self._end_points()
+
+        try:
+            (end_points,) = await self._loop.collect(steps, ANSWER_S)
+        except TimeoutError:
+            return None
+        if end_points and self._application is None:
+            self._application = _application(end_points[0], self._views)
+        return self._application
+
+
+def _application(end_point: EndPoint, views: _Views) -> Application:
+    from kbroker.console.consoled_cluster import ConsoledCluster
+    from kbroker.console.web.app import ConsoleApplication
+
+    host = _ANYWHERE.get(end_point.host, end_point.host)
+    bracketed = f"[{host}]" if ":" in host else host
+    return ConsoleApplication(ConsoledCluster(f"{bracketed}:{end_point.port}"), views=views)
+
+
+class _Views:
+    """The knowledge that a broker has of itself, collected on its loop."""
+
+    def __init__(self, loop: BrokerLoop, events: LookAtEvents) -> None:
+        self._loop = loop
+        self._events = events
+
+    async def events(self, subject: str | TopicPartition | None) -> Sequence[dict[str, Any]]:
+        try:
+            found = await self._loop.collect(lambda: self._events(subject), ANSWER_S)
+        except TimeoutError as error:
+            raise ClientError(
+                f"the broker's event loop has not answered for {ANSWER_S:g} s",
+                ExitCode.TIMEOUT,
+                Trouble.NO_ANSWER,
+            ) from error
+        return [row_of(noted) for noted in found]
