@@ -66,13 +66,19 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_http_listeners: tuple[str, ...] = define(
         (),
-        "HOST:PORT, separated by commas, where the broker's health is asked for over HTTP; none if "
-        "empty.",
+        "HOST:PORT, separated by commas, where the broker answers HTTP: health, metrics, its "
+        "console; none if empty.",
         check=check_http_addresses,
     )
     kbroker_http_hosts: tuple[str, ...] = define(
         (),
         "Names by which HTTP requests may call this broker, besides its addresses and localhost.",
+    )
+    kbroker_console_read_only: bool = define(
+        False, "The console at the HTTP address changes nothing."
+    )
+    kbroker_console_messages: bool = define(
+        True, "The console at the HTTP address shows what is in messages."
     )
     kbroker_http_token: Password | None = define(
         None,

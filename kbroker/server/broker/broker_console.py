@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
+from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.errors import Trouble
 from kbroker.events.history import row_of
 from kbroker.http.answers import Application, Receive, Send, said, send_answer
@@ -29,7 +30,14 @@ loop."""
 class BrokerConsole:
     """The console as the routes of a broker see it."""
 
-    def __init__(self, loop: BrokerLoop, end_points: FindEndPoints, events: LookAtEvents) -> None:
+    def __init__(
+        self,
+        config: KbrokerConfig,
+        loop: BrokerLoop,
+        end_points: FindEndPoints,
+        events: LookAtEvents,
+    ) -> None:
+        self._config = config
         self._loop = loop
         self._end_points = end_points
         self._views = _Views(loop, events)
@@ -60,17 +68,21 @@ class BrokerConsole:
         except TimeoutError:
             return None
         if end_points and self._application is None:
-            self._application = _application(end_points[0], self._views)
+            self._application = _application(self._config, end_points[0], self._views)
         return self._application
 
 
-def _application(end_point: EndPoint, views: _Views) -> Application:
+def _application(config: KbrokerConfig, end_point: EndPoint, views: _Views) -> Application:
     from kbroker.console.consoled_cluster import ConsoledCluster
     from kbroker.console.web.app import ConsoleApplication
+    from kbroker.console.web.console import ConsoleOptions
 
+    options = ConsoleOptions(
+        read_only=config.kbroker_console_read_only, no_messages=not config.kbroker_console_messages
+    )
     host = _ANYWHERE.get(end_point.host, end_point.host)
     bracketed = f"[{host}]" if ":" in host else host
-    return ConsoleApplication(ConsoledCluster(f"{bracketed}:{end_point.port}"), views=views)
+    return ConsoleApplication(ConsoledCluster(f"{bracketed}:{end_point.port}"), options, views)
 
 
 class _Views:

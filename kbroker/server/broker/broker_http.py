@@ -81,7 +81,7 @@ def _application(
             **metrics_routes(loop, looks.samples, config.kbroker.kbroker_metrics_partitions),
         },
         guard=Guard(names=names_of(hosts), token=token),
-        otherwise=BrokerConsole(loop, looks.end_points, looks.events),
+        otherwise=BrokerConsole(config.kbroker, loop, looks.end_points, looks.events),
     )
 
 

@@ -84,7 +84,7 @@ def _line(text: str, places: Places | None, style: str) -> Html:
         "details",
         element("summary", f"{text}: {places.count:,}", class_=style),
         element("p", *listed, f"and {more:,} more" if more else None),
-        id=f"places-{text.split()[0].lower()}",
+        id=f"places-{text.split(maxsplit=1)[0].lower()}",
     )
 
 

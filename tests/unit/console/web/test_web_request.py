@@ -49,7 +49,7 @@ def test_fields_are_read_with_their_kind() -> None:
     assert fields.exact("e") == " a\nb"
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "1.5", "1" * 20, "١"])
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "1" * 20, "\u0661"])
 def test_what_is_not_a_number_is_refused(text: str) -> None:
     with pytest.raises(RefusedError, match="n is a number"):
         Fields({"n": [text]}).number("n", 0)
@@ -103,7 +103,7 @@ async def test_large_bodies_that_come_at_once_are_not_all_kept() -> None:
         async def one_then_others() -> dict[str, Any]:
             return first.pop() if first else await receive()
 
-        with pytest.raises(RefusedError, match="not whole|at once"):
+        with pytest.raises(RefusedError, match=r"not whole|at once"):
             await bodies.read({}, one_then_others)
 
     await nested(5)
