@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from kbroker.console.web.app import ConsoleApplication
 from kbroker.console.web.console import ConsoleOptions
 from kbroker.testing import Broker
 from tests.fakes.running.console_client import FORM, ConsoleClient
+from tests.fakes.running.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +101,23 @@ async def test_a_broker_that_is_away_is_said_and_looked_for_again() -> None:
         assert "127.0.0.1:1" in shown.text
         assert "data-refresh" in shown.html
         assert (await client.get("/api/v1/topics")).status == 503
+
+
+async def test_what_a_client_asked_for_that_has_gone_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = ConsoledCluster(f"127.0.0.1:{silent.getsockname()[1]}")
+        with closing(ConsoleApplication(cluster)) as made:
+            sent = []
+            messages = iter([{"type": "http.request"}, {"type": "http.disconnect"}])
+
+            async def receive() -> Any:
+                return next(messages)
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            scope = {"method": "GET", "path": "/topics", "query_string": b"", "headers": []}
+            await made(scope, receive, send)
+
+    assert sent == []
+    await until(lambda: not cluster.at_work)

@@ -1,0 +1,66 @@
+"""Times of pages of the console in a cluster with many topics, and the broker's memory before and
+after: `python -m benchmarks.console_pages`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from http.client import HTTPConnection
+
+import click
+
+from benchmarks.processes import kbroker
+from benchmarks.scrape import Pings, make_topics
+from compat_tests.running.apache_kafka import free_port
+
+PAGES = (
+    "/overview",
+    "/topics",
+    "/topics?q=topic-49",
+    "/topics?page=90",
+    "/topics/topic-7",
+    "/topics/topic-7/settings?all=1",
+    "/brokers",
+    "/brokers/0",
+)
+
+
+def page_ms(port: int, path: str) -> tuple[float, int]:
+    """The milliseconds that a page takes, and its bytes."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    began = time.perf_counter()
+    connection.request("GET", path, headers={"accept": "text/html"})
+    answer = connection.getresponse()
+    body = answer.read()
+    assert answer.status == 200, body
+    connection.close()
+    return (time.perf_counter() - began) * 1000, len(body)
+
+
+@click.command()
+@click.option("--topics", default=5_000)
+@click.option("--partitions", default=1, help="Of each topic.")
+@click.option("--rounds", default=10)
+def main(topics: int, partitions: int, rounds: int) -> None:
+    """Print how long pages take, the first of a broker that nobody has looked at apart."""
+    port = free_port()
+    with kbroker("--override", f"kbroker.http.listeners=127.0.0.1:{port}") as broker:
+        make_topics(broker, topics, partitions)
+        before_mib = broker.rss_mib()
+        first_ms, _ = page_ms(port, PAGES[0])
+        click.echo(f"{topics} topics; the first page of all: {first_ms:.0f} ms")
+        with Pings(broker) as pings:
+            for path in PAGES:
+                found = [page_ms(port, path) for _ in range(rounds)]
+                times = [each for each, _ in found]
+                click.echo(
+                    f"{path:<32} {statistics.median(times):6.0f} ms, longest {max(times):6.0f}, "
+                    f"{found[0][1] / 1024:.0f} KiB"
+                )
+        click.echo(f"memory: {before_mib:.0f} MiB before, {broker.rss_mib():.0f} after")
+        click.echo(f"beside them: {pings.told()}")
+
+
+if __name__ == "__main__":
+    main()
