@@ -37,7 +37,6 @@ WILL_BE_USED = {
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
     ("console/groups.py", "preview_reset"): "the page of a group",
     ("console/message_filter.py", "message_filter"): "the page of messages",
-    ("console/web/parts.py", "choice"): "the same",
     # entrances of their own
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",

@@ -67,7 +67,7 @@ class ConsoleApplication:
         self._console.cluster.close()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, or give it up as its client goes."""
         answer = await self._answer(scope, receive)
         if answer is not None:
             await send_answer(answer, receive, send)

@@ -1,11 +1,11 @@
-"""Parts that many pages have: tables, lists of facts, forms, numbers and times. Pure."""
+"""Parts that many pages have: tables, lists of facts, forms, numbers and times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from kbroker.console.pages import Page
 from kbroker.console.web.html import Child, Html, element, joined
@@ -181,7 +181,7 @@ def form(action: str, *children: Child, submit: str, is_danger: bool = False) ->
     )
 
 
-def pager(request: WebRequest, page: Page[object], noun: str) -> Html:
+def pager(request: WebRequest, page: Page[Any], noun: str) -> Html:
     """Return how many rows there are, and the links to the pages before and after."""
     links = []
     if page.number > 1:

@@ -1,5 +1,5 @@
-"""What only the broker that serves this console knows of itself: a console of another broker is
-made without it, and its screens say so.
+"""BrokerViews: questions to the one broker that serves this console, about itself. A console of
+another cluster is made without them, and its screens say so.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Answered:
 
     @property
     def text(self) -> str:
-        """What a person reads of a page, with single spaces."""
+        """The words of a page, with single spaces between them."""
         without = re.sub(r"<[^>]*>", " ", self.html)
         return unescape(" ".join(without.split()))
 

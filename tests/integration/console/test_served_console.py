@@ -75,6 +75,7 @@ def test_the_command_serves_it_for_any_broker_within_its_limits(tmp_path: Path) 
         options = ("--read-only", "--no-messages", "--token-file", str(token), "--host", "kafka")
         with ForkedKbroker(*command, *options, stderr=subprocess.PIPE, text=True) as process:
             try:
+                assert process.stderr is not None
                 line = process.stderr.readline()
                 port = int(re.findall(r":(\d+)/$", line)[0])
                 assert ask(port, "/topics")[0] == 401
@@ -99,7 +100,7 @@ def test_the_command_refuses_an_address_that_others_reach_without_a_token(tmp_pa
         (["--token-file", str(empty)], "is empty"),
         (["--listen", "nowhere"], "HOST:PORT"),
     ):
-        error = CliRunner().invoke(console, options).exception
+        error = CliRunner().invoke(console, options, standalone_mode=False).exception
 
         assert isinstance(error, CommandError)
         assert (error.code, words in error.message) == (ExitCode.USAGE, True), error.message

@@ -44,7 +44,7 @@ async def test_a_topic_is_made_found_changed_and_deleted_by_forms(
     assert (refused.status, "or/ders" in refused.text) == (409, True)
     made = await client.post(
         "/new-topic",
-        {"name": "orders", "partitions": "2", "settings": "retention.ms = 86400000\r\n\r\n"},
+        {"name": "orders", "partitions": "2", "settings": "max.message.bytes = 5000\r\n\r\n"},
     )
     shown = await client.followed(made)
     assert "orders: created" in shown.text
@@ -55,17 +55,16 @@ async def test_a_topic_is_made_found_changed_and_deleted_by_forms(
     assert "1 topic" in listed.text
     assert "No topic of this name" in (await client.get("/topics?q=xyz")).text
 
-    settings = await client.get("/topics/orders/settings?name=retention.ms")
-    assert "86400000 topic 604800000" not in settings.text  # in a list of its own
-    assert "default : 604800000" in settings.text
-    assert 'value="86400000"' in settings.html
+    settings = await client.get("/topics/orders/settings?name=max.message.bytes")
+    assert "max.message.bytes 5000 topic default: 1048588" in settings.text
+    assert 'value="5000"' in settings.html
     changed = await client.post(
-        "/topics/orders/settings", {"name": "retention.ms", "value": "-2", "action": "set"}
+        "/topics/orders/settings", {"name": "max.message.bytes", "value": "-2", "action": "set"}
     )
-    assert (changed.status, "retention.ms" in changed.text) == (409, True)
-    reset = {"name": "retention.ms", "value": "", "action": "reset"}
+    assert (changed.status, "max.message.bytes" in changed.text) == (409, True)
+    reset = {"name": "max.message.bytes", "value": "", "action": "reset"}
     shown = await client.followed(await client.post("/topics/orders/settings", reset))
-    assert "86400000" not in shown.text
+    assert "5000" not in shown.text
 
     assert 'value="3"' in (await client.get("/topics/orders/grow")).html
     assert (await client.post("/topics/orders/grow", {"count": "1"})).status == 409

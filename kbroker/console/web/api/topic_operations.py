@@ -1,4 +1,4 @@
-"""Operations on topics."""
+"""Operations of the API on topics."""
 
 from __future__ import annotations
 
