@@ -19,8 +19,8 @@ PAGES = (
     "/topics",
     "/topics?q=topic-49",
     "/topics?page=90",
-    "/topics/topic-7",
-    "/topics/topic-7/settings?all=1",
+    "/topics/topic-0",
+    "/topics/topic-0/settings?all=1",
     "/brokers",
     "/brokers/0",
 )

@@ -17,10 +17,9 @@ from typing import Any, Final, TypeVar
 from kbroker.client.client_error import EndingError
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.web.api.answers import api_error
-from kbroker.console.web.api.routes import API_PATH, api_routes
 from kbroker.console.web.console import Console, ConsoleOptions
 from kbroker.console.web.page import error_page, status_of
-from kbroker.console.web.routes import WebRoute, WebRoutes
+from kbroker.console.web.routes import API_PATH, ScreenRoutes, WebRoute
 from kbroker.console.web.screens import SCREENS
 from kbroker.console.web.views import BrokerViews
 from kbroker.console.web.web_request import (
@@ -57,9 +56,7 @@ class ConsoleApplication:
             views=views,
             navigation=tuple(screen.entry for screen in SCREENS if screen.entry is not None),
         )
-        self._routes = WebRoutes(
-            [*(route for screen in SCREENS for route in screen.routes), *api_routes()]
-        )
+        self._routes = ScreenRoutes(SCREENS)
         self._bodies = Bodies()
 
     def close(self) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from kbroker.console.web.console import Console, Entry
 from kbroker.console.web.web_request import WebRequest, segments_of
 from kbroker.http.answers import Answer
+
+API_PATH: Final = "/api/v1"
 
 Respond = Callable[[Console, WebRequest], Coroutine[Any, Any, Answer]]
 
@@ -30,10 +34,13 @@ class WebRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """A subject of the console: its routes, and its entry in the navigation, if it has one."""
+    """A subject of the console: the first parts of its paths, the modules that have routes for them
+    (`ROUTES`), and its entry in the navigation, if it has one.
+    """
 
     entry: Entry | None = None
-    routes: tuple[WebRoute, ...]
+    segments: tuple[str, ...]
+    modules: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +85,24 @@ def _places(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, st
         elif expected != segment:
             return None
     return places
+
+
+class ScreenRoutes:
+    """The routes of all screens; the modules of one are loaded when a path of it is asked for, so
+    that the first page comes soon.
+    """
+
+    def __init__(self, screens: Iterable[Screen]) -> None:
+        self._screens = {segment: each for each in screens for segment in each.segments}
+        self._loaded: dict[Screen, WebRoutes] = {}
+
+    def find(self, path: str) -> Found | None:
+        """Return the routes of a path, as it was sent; None if there are none."""
+        segments = segments_of(path)
+        screen = self._screens.get(segments[0]) if segments else None
+        if screen is None:
+            return None
+        if screen not in self._loaded:
+            modules = map(importlib.import_module, screen.modules)
+            self._loaded[screen] = WebRoutes(chain.from_iterable(each.ROUTES for each in modules))
+        return self._loaded[screen].find(path)

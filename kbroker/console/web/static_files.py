@@ -8,7 +8,7 @@ from typing import Final
 
 from kbroker.console.web.console import Console
 from kbroker.console.web.page import SECURITY
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.web_request import RefusedError, WebRequest
 from kbroker.http.answers import Answer
 
@@ -39,4 +39,4 @@ def _files() -> dict[str, Answer]:
     }
 
 
-SCREEN: Final = Screen(routes=(WebRoute(pattern="/static/{name}", respond=static_file),))
+ROUTES: Final = (WebRoute(pattern="/static/{name}", respond=static_file),)

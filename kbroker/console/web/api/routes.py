@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from importlib.metadata import version
 from typing import Any, Final
 
 import msgspec
@@ -14,11 +13,10 @@ from kbroker.console.web.api.operation import Given, Operation, Parameter
 from kbroker.console.web.api.operations import OPERATIONS
 from kbroker.console.web.api.schemas import Schemas
 from kbroker.console.web.console import Console
-from kbroker.console.web.routes import Respond, WebRoute
+from kbroker.console.web.routes import API_PATH, Respond, WebRoute
 from kbroker.console.web.web_request import RefusedError, WebRequest
 from kbroker.http.answers import JSON, Answer
 
-API_PATH: Final = "/api/v1"
 _ERRORS: Final = {
     "400": "An argument is missing or wrong.",
     "403": "It comes from a page elsewhere, or this console does not do that.",
@@ -28,7 +26,7 @@ _ERRORS: Final = {
 }
 
 
-def api_routes() -> list[WebRoute]:
+def _routes() -> tuple[WebRoute, ...]:
     """Return a route for each operation, and that of the document."""
     routes = [
         WebRoute(
@@ -39,7 +37,7 @@ def api_routes() -> list[WebRoute]:
         )
         for each in OPERATIONS
     ]
-    return [*routes, WebRoute(pattern=f"{API_PATH}/openapi.json", respond=_document)]
+    return (*routes, WebRoute(pattern=f"{API_PATH}/openapi.json", respond=_document))
 
 
 def _respond(operation: Operation) -> Respond:
@@ -76,6 +74,8 @@ async def _document(_console: Console, _request: WebRequest) -> Answer:
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     """Return the OpenAPI document of operations."""
+    from importlib.metadata import version  # which takes as long as all of this
+
     schemas = Schemas()
     paths: dict[str, Any] = {}
     for operation in operations:
@@ -144,3 +144,6 @@ def _parameter(parameter: Parameter, schemas: Schemas) -> dict[str, Any]:
         "description": parameter.summary,
         "schema": schema,
     }
+
+
+ROUTES: Final = _routes()

@@ -1,28 +1,37 @@
 """The screens of the console, in the order of the navigation. A new screen is a module of its own,
-and one more row here.
+which has `ROUTES`, and a row here; its modules are loaded when it is first asked for.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from kbroker.console.web import static_files
+from kbroker.console.web.console import Entry
 from kbroker.console.web.routes import Screen
-from kbroker.console.web.screens import (
-    brokers,
-    overview,
-    topic,
-    topic_changes,
-    topic_settings,
-    topics,
-)
 
-SCREENS: Final[tuple[Screen, ...]] = (
-    overview.SCREEN,
-    topics.SCREEN,
-    topic.SCREEN,
-    topic_settings.SCREEN,
-    topic_changes.SCREEN,
-    brokers.SCREEN,
-    static_files.SCREEN,
+_HERE: Final = "kbroker.console.web.screens"
+
+SCREENS: Final = (
+    Screen(
+        entry=Entry(title="Overview", path="/overview", key="o"),
+        segments=("overview",),
+        modules=(f"{_HERE}.overview",),
+    ),
+    Screen(
+        entry=Entry(title="Topics", path="/topics", key="t"),
+        segments=("topics", "new-topic"),
+        modules=(
+            f"{_HERE}.topics",
+            f"{_HERE}.topic",
+            f"{_HERE}.topic_settings",
+            f"{_HERE}.topic_changes",
+        ),
+    ),
+    Screen(
+        entry=Entry(title="Brokers", path="/brokers", key="b"),
+        segments=("brokers",),
+        modules=(f"{_HERE}.brokers",),
+    ),
+    Screen(segments=("static",), modules=("kbroker.console.web.static_files",)),
+    Screen(segments=("api",), modules=("kbroker.console.web.api.routes",)),
 )

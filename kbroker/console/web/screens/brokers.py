@@ -9,7 +9,7 @@ from kbroker.client.cluster_configs import DEFAULT_ORIGIN, Setting
 from kbroker.console.broker import BrokerDetails, DiskRow, broker
 from kbroker.console.overview import BrokerRow, overview
 from kbroker.console.web.api.cluster_operations import broker_id_of
-from kbroker.console.web.console import Console, Entry
+from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page
 from kbroker.console.web.parts import (
@@ -23,7 +23,7 @@ from kbroker.console.web.parts import (
     size,
     table,
 )
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.overview import broker_table
 from kbroker.console.web.screens.settings_table import settings_table
 from kbroker.console.web.web_request import WebRequest
@@ -122,10 +122,7 @@ def _apis(row: BrokerRow) -> Html:
     return section("Requests", whole)
 
 
-SCREEN: Final = Screen(
-    entry=Entry(title="Brokers", path=PATH, key="b"),
-    routes=(
-        WebRoute(pattern=PATH, respond=show_brokers),
-        WebRoute(pattern=f"{PATH}/{{broker}}", respond=show_broker),
-    ),
+ROUTES: Final = (
+    WebRoute(pattern=PATH, respond=show_brokers),
+    WebRoute(pattern=f"{PATH}/{{broker}}", respond=show_broker),
 )

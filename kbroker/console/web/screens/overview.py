@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from kbroker.console.overview import BrokerRow, Overview, Places, overview
-from kbroker.console.web.console import Console, Entry
+from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element, joined
 from kbroker.console.web.page import PageContent, page
 from kbroker.console.web.parts import UNKNOWN, Column, facts, link, number, section, table
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.web_request import WebRequest, address
 from kbroker.http.answers import Answer
 
@@ -102,7 +102,4 @@ def _row(broker: BrokerRow) -> tuple[Child, ...]:
     )
 
 
-SCREEN: Final = Screen(
-    entry=Entry(title="Overview", path=PATH, key="o"),
-    routes=(WebRoute(pattern=PATH, respond=show_overview),),
-)
+ROUTES: Final = (WebRoute(pattern=PATH, respond=show_overview),)

@@ -15,7 +15,7 @@ from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page
 from kbroker.console.web.parts import Column, facts, link, moment, number, size, table
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
 from kbroker.console.web.views import NO_VIEWS
 from kbroker.console.web.web_request import WebRequest, address
@@ -149,10 +149,8 @@ def _warn(text: str) -> Html:
     return element("span", text or "none", class_="warn")
 
 
-SCREEN: Final = Screen(
-    routes=(
-        WebRoute(pattern=PATH, respond=show_topic),
-        WebRoute(pattern=f"{PATH}/groups", respond=show_groups),
-        WebRoute(pattern=f"{PATH}/history", respond=show_history),
-    ),
+ROUTES: Final = (
+    WebRoute(pattern=PATH, respond=show_topic),
+    WebRoute(pattern=f"{PATH}/groups", respond=show_groups),
+    WebRoute(pattern=f"{PATH}/history", respond=show_history),
 )

@@ -21,7 +21,7 @@ from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element, exact
 from kbroker.console.web.page import PageContent, page, to_page
 from kbroker.console.web.parts import Column, field, form, number, section, table
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.attempts import attempted, refused
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
 from kbroker.console.web.web_request import Fields, WebRequest, address
@@ -293,15 +293,13 @@ async def _deletion_page(
     return page(console, request, content, 409 if problems else 200)
 
 
-SCREEN: Final = Screen(
-    routes=(
-        WebRoute(pattern=NEW_PATH, respond=show_new_topic, asks_for_change=True),
-        WebRoute(method="POST", pattern=NEW_PATH, respond=create),
-        WebRoute(pattern=f"{PATH}/grow", respond=show_growth, asks_for_change=True),
-        WebRoute(method="POST", pattern=f"{PATH}/grow", respond=grow),
-        WebRoute(pattern=f"{PATH}/trim", respond=show_trim, asks_for_change=True),
-        WebRoute(method="POST", pattern=f"{PATH}/trim", respond=trim),
-        WebRoute(pattern=f"{PATH}/delete", respond=show_deletion, asks_for_change=True),
-        WebRoute(method="POST", pattern=f"{PATH}/delete", respond=delete),
-    ),
+ROUTES: Final = (
+    WebRoute(pattern=NEW_PATH, respond=show_new_topic, asks_for_change=True),
+    WebRoute(method="POST", pattern=NEW_PATH, respond=create),
+    WebRoute(pattern=f"{PATH}/grow", respond=show_growth, asks_for_change=True),
+    WebRoute(method="POST", pattern=f"{PATH}/grow", respond=grow),
+    WebRoute(pattern=f"{PATH}/trim", respond=show_trim, asks_for_change=True),
+    WebRoute(method="POST", pattern=f"{PATH}/trim", respond=trim),
+    WebRoute(pattern=f"{PATH}/delete", respond=show_deletion, asks_for_change=True),
+    WebRoute(method="POST", pattern=f"{PATH}/delete", respond=delete),
 )

@@ -11,7 +11,7 @@ from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page, to_page
 from kbroker.console.web.parts import UNKNOWN, checkbox, field, search_form, section
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.attempts import attempted, refused
 from kbroker.console.web.screens.settings_table import settings_table
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
@@ -113,9 +113,7 @@ def _form(found: TopicDetails, filled: Fields) -> Html:
     )
 
 
-SCREEN: Final = Screen(
-    routes=(
-        WebRoute(pattern=f"{PATH}/{_TAB}", respond=show_settings),
-        WebRoute(method="POST", pattern=f"{PATH}/{_TAB}", respond=change_setting),
-    ),
+ROUTES: Final = (
+    WebRoute(pattern=f"{PATH}/{_TAB}", respond=show_settings),
+    WebRoute(method="POST", pattern=f"{PATH}/{_TAB}", respond=change_setting),
 )

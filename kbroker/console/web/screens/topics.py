@@ -6,7 +6,7 @@ from typing import Final
 
 from kbroker.console.pages import Wanted
 from kbroker.console.topics import TopicRow, topics
-from kbroker.console.web.console import Console, Entry
+from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, element, joined
 from kbroker.console.web.page import PageContent, page
 from kbroker.console.web.parts import (
@@ -19,7 +19,7 @@ from kbroker.console.web.parts import (
     size,
     table,
 )
-from kbroker.console.web.routes import Screen, WebRoute
+from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.topic_changes import NEW_PATH
 from kbroker.console.web.web_request import WebRequest, address
 from kbroker.http.answers import Answer
@@ -79,7 +79,4 @@ def _row(row: TopicRow) -> tuple[Child, ...]:
     )
 
 
-SCREEN: Final = Screen(
-    entry=Entry(title="Topics", path=PATH, key="t"),
-    routes=(WebRoute(pattern=PATH, respond=list_topics),),
-)
+ROUTES: Final = (WebRoute(pattern=PATH, respond=list_topics),)

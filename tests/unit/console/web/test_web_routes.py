@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from kbroker.console.web.console import Console
-from kbroker.console.web.routes import WebRoute, WebRoutes
-from kbroker.console.web.web_request import WebRequest
+from kbroker.console.web.routes import ScreenRoutes, WebRoute, WebRoutes
+from kbroker.console.web.screens import SCREENS
+from kbroker.console.web.web_request import WebRequest, segments_of
 from kbroker.http.answers import Answer
 
 
@@ -34,3 +37,17 @@ def test_other_paths_have_no_route(path: str) -> None:
 def test_the_same_route_is_not_there_twice() -> None:
     with pytest.raises(AssertionError, match="twice"):
         routes("/a", "/a")
+
+
+def test_every_screen_has_routes_of_its_own_paths_alone() -> None:
+    for screen in SCREENS:
+        for name in screen.modules:
+            patterns = [route.pattern for route in importlib.import_module(name).ROUTES]
+            assert patterns
+            assert {segments_of(each)[0] for each in patterns} <= {*screen.segments}
+    entries = [screen.entry for screen in SCREENS if screen.entry is not None]
+    assert len({entry.key for entry in entries}) == len(entries)
+    known = ScreenRoutes(SCREENS)
+    assert all(known.find(entry.path) for entry in entries)
+    assert known.find("/elsewhere") is None
+    assert known.find("/topics/a/b/c") is None
