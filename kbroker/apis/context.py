@@ -92,7 +92,15 @@ class Services:
 class RequestContext:
     """The surroundings of one request."""
 
-    __slots__ = ("api_version", "began_ns", "connection", "header", "services", "since")
+    __slots__ = (
+        "api_version",
+        "began_ns",
+        "connection",
+        "header",
+        "is_of_follower",
+        "services",
+        "since",
+    )
 
     twice = _NOTHING_TWICE  # beyond what a handler can see itself
 
@@ -108,6 +116,7 @@ class RequestContext:
         self.api_version = header.api_version  # and of the answer
         self.connection = connection
         self.services = services
+        self.is_of_follower = False  # a fetch; counted apart
         # The last change before an answer that is to be kept was begun (see `known_answers`).
         self.since: object = None
 

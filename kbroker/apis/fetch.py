@@ -63,6 +63,7 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchRespon
     if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
         replica_id = request.replica_state.replica_id
     if replica_id >= 0:
+        ctx.is_of_follower = True
         claim = BrokerClaim(replica_id, request.replica_state.replica_epoch)
         if not _is_heard(ctx):
             return _refuse_broker(ctx, request)

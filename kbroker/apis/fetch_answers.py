@@ -97,8 +97,7 @@ def answered(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fe
     if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
         settle_codes(answers)
     if context.origin.is_follower:
-        fetches = ctx.services.replicas.fetches
-        fetches.count_sent(context.asked_for, answers, ctx.api_version)
+        ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
     else:
         count_sent(context.asked_for)
     response = context.response(answers)

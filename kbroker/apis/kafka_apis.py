@@ -42,7 +42,7 @@ from kbroker.apis.large_requests import (
     let_go,
 )
 from kbroker.apis.registry import Api, Handler
-from kbroker.apis.request_counters import RequestStats
+from kbroker.apis.request_counters import RequestCounters, RequestStats
 from kbroker.apis.request_parts import AnswerInParts, RequestInParts
 from kbroker.apis.served_api import Served
 from kbroker.apis.throttling import throttle_ms, throttled
@@ -145,6 +145,8 @@ class KafkaApis:
             result = self._handle_small(served, request, ctx)
             if not (isinstance(result, Response) or isinstance(result, NoResponse)):  # noqa: SIM101  twice as fast as a tuple
                 return result
+            if ctx.is_of_follower:
+                counters = counters.followers
         took_ns = perf_counter_ns() - began_ns
         counters.times[took_ns.bit_length()] += 1
         counters.time_ns += took_ns
@@ -240,13 +242,14 @@ class KafkaApis:
         ):
             check_size(served.name, len(request.frame))
         share = (self.small_room if is_of_client else self._brokers_room).share(request.connection)
+        ctx = LargeContext(request, served.services, share, began_ns=began_ns)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         await turn()  # hundreds may come at once
         try:
             with collecting_all_rarely():
-                result = await answer(served, request, share, began_ns)
+                result = await answer(served, request, ctx)
             if not isinstance(result, Accepted):
-                served.counters.answered(began_ns, request)
+                served.counters_of(ctx).answered(began_ns, request)
             if isinstance(result, Response):
                 await share.take(bytes_in_memory(result.pieces))
                 return result._replace(share=share)
@@ -257,16 +260,15 @@ class KafkaApis:
         return result
 
     async def _answer_whole(
-        self, served: Served, request: Request, share: Share, began_ns: int
+        self, served: Served, request: Request, ctx: LargeContext
     ) -> Result | Accepted[Result]:
         try:
-            message = await self._read_whole(served, request, share)
+            message = await self._read_whole(served, request, ctx.share)
         except TooManyElementsError as error:
             return self._refuse_many(served, request, error)
         if request.header.api_key in _WAIT_FOR_OTHERS:
-            share.give_back()  # or those whom it waits for may wait for that memory
+            ctx.share.give_back()  # or those whom it waits for may wait for that memory
         try:
-            ctx = LargeContext(request, served.services, share, began_ns=began_ns)
             response = served.handler(ctx, message)
             if not isinstance(response, served.response_class):
                 response = await response
@@ -304,24 +306,24 @@ class KafkaApis:
         return message
 
     async def _answer_in_parts(
-        self, served: Served, request: Request, share: Share, _began_ns: int
+        self, served: Served, request: Request, ctx: LargeContext
     ) -> Response:
-        parts = served.parts
+        parts, take = served.parts, ctx.share.take
         assert parts is not None
         asked = RequestInParts(
             served.request_class, served.version, parts, request.frame, request.body_offset
         )
-        await share.take(asked.bytes_looked_through)
+        await take(asked.bytes_looked_through)
         await asked.look_through()
         self._count_trailing(request, asked.end)
-        ctx = LargeContext(request, served.services, share, asked.twice)
+        ctx.twice = asked.twice
         if served.known is not None and asked.end == len(request.frame):
             ctx.since = served.known.last_change(served.services)
-        handler = partial(served.handler, ctx)
+        handler, where = partial(served.handler, ctx), (asked, parts, take)
         answer: AnswerInParts | None
         code, text = ErrorCode.NONE, None
         try:
-            answer = await answered_in_parts(handler, asked, parts, share.take)
+            answer = await answered_in_parts(handler, *where)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
@@ -330,10 +332,7 @@ class KafkaApis:
         if answer is None:  # outside: the error keeps what was answered before it
             texts = repeat(text, _PARTS_WITH_TEXT)
             answer = await answered_in_parts(
-                lambda part: part.error_response(code, served.version, next(texts, None)),
-                asked,
-                parts,
-                share.take,
+                lambda part: part.error_response(code, served.version, next(texts, None)), *where
             )
             ctx.note_refusal()
         pieces = answer.pieces(_head(served, request))
@@ -359,6 +358,7 @@ class KafkaApis:
                 partial(
                     self._ended,
                     served,
+                    served.counters.followers if ctx.is_of_follower else served.counters,
                     request.without_frame(),
                     message,
                     answer.finish,
@@ -390,7 +390,7 @@ class KafkaApis:
             raise
         except Exception as error:  # as in `handle`
             result = self._refuse(served, request, message, error)
-        served.counters.answered(ctx.began_ns, request, message)
+        served.counters_of(ctx).answered(ctx.began_ns, request, message)
         return result
 
     async def _respond_large(
@@ -414,6 +414,7 @@ class KafkaApis:
     def _ended(
         self,
         served: Served,
+        counters: RequestCounters,
         request: Request,
         message: Message,
         finish: Callable[[], Any],
@@ -427,7 +428,7 @@ class KafkaApis:
             raise
         except Exception as error:  # as in `handle`
             result = self._refuse(served, request, message, error)
-        counters, took_ns = served.counters, perf_counter_ns() - began_ns
+        took_ns = perf_counter_ns() - began_ns
         counters.times[took_ns.bit_length()] += 1
         counters.time_ns += took_ns
         if took_ns > counters.slow_ns:

@@ -261,7 +261,10 @@ class Lanes:
         result = self._answer(served, request, ctx, message, handler)
         is_answered = isinstance(result, Response)
         if is_answered or isinstance(result, NoResponse):
-            served.counters.answered(began_ns, request, message)
+            counters = served.counters
+            if ctx.is_of_follower:
+                counters = counters.followers
+            counters.answered(began_ns, request, message)
         if is_answered:
             lane.let_go()
         elif isinstance(result, Accepted) or not isinstance(result, Coming):

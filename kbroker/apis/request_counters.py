@@ -9,7 +9,7 @@ that is handed to its connection; the time that its client takes to read it does
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
 
 from kbroker.counters import (
@@ -27,6 +27,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.request import Request
 from kbroker.protocol.schema import Message
 
+_OF_CONSUMERS, _OF_FOLLOWERS = "FetchConsumer", "FetchFollower"
 BOXES = 64  # of nanoseconds: the last begins after 292 years
 
 
@@ -39,9 +40,11 @@ def nobody_is_told(_request: Request, _took_ns: int, _message: Message | None = 
 
 
 class RequestCounters:
-    """The requests of one version of an API."""
+    """The requests of one version of an API; `followers` has the answers to other brokers, as far
+    as somebody wants to know them apart.
+    """
 
-    __slots__ = ("requests", "slow_ns", "tell_slow", "time_ns", "times")
+    __slots__ = ("followers", "requests", "slow_ns", "tell_slow", "time_ns", "times")
 
     def __init__(self, slow_ns: int = sys.maxsize, tell_slow: TellSlow = nobody_is_told) -> None:
         self.requests = 0
@@ -49,6 +52,7 @@ class RequestCounters:
         self.times = [0] * BOXES  # answers by the number of bits of their nanoseconds
         self.slow_ns = slow_ns  # an answer that took longer is reported
         self.tell_slow = tell_slow
+        self.followers = self
 
     def answered(self, began_ns: int, request: Request, message: Message | None = None) -> None:
         """Count an answer. Those who answer most requests do this without a call."""
@@ -65,7 +69,6 @@ class RequestStats:
     def __init__(self) -> None:
         self._counters: dict[tuple[int, int], RequestCounters] = {}
         self._slow: tuple[int, TellSlow] = (sys.maxsize, nobody_is_told)
-        self.followers_fetches: Mapping[int, int] = {}  # by version, of those that are counted
         self.errors: dict[tuple[int, int], int] = {}  # by API key and code
         self.bugs = Counter()  # that were answered with UNKNOWN_SERVER_ERROR
         self.trailing_bytes = Counter()  # requests with more behind their body, as of librdkafka
@@ -77,13 +80,19 @@ class RequestStats:
 
     def of(self, api_key: int, version: int) -> RequestCounters:
         """The counters of a version, made when it is asked for the first time."""
-        return self._counters.setdefault((api_key, version), RequestCounters(*self._slow))
+        found = self._counters.get((api_key, version))
+        if found is None:
+            found = self._counters[api_key, version] = RequestCounters(*self._slow)
+            if api_key == ApiKey.FETCH:
+                found.followers = RequestCounters(*self._slow)
+        return found
 
     def watch(self, slow_ns: int, tell_slow: TellSlow) -> None:
         """Report requests that take longer than `slow_ns` from now on."""
         self._slow = slow_ns, tell_slow
         for counters in self._counters.values():
-            counters.slow_ns, counters.tell_slow = self._slow
+            for each in (counters, counters.followers):
+                each.slow_ns, each.tell_slow = self._slow
 
     def refused(self, api_key: int, code: int) -> None:
         """Count an entry of an answer that has an error."""
@@ -108,10 +117,9 @@ class RequestStats:
     def _requests_by_version(self) -> Iterator[Row]:
         for (key, version), counters in list(self._counters.items()):
             yield (_name(key), str(version)), (counters.requests,)
-            if key == ApiKey.FETCH:  # which Kafka counts once more, by who asks
-                followers = self.followers_fetches.get(version, 0)
-                yield ("FetchFollower", str(version)), (followers,)
-                yield ("FetchConsumer", str(version)), (counters.requests - followers,)
+            if key == ApiKey.FETCH:  # which Kafka counts once more, by who asks, as it answers
+                yield (_OF_FOLLOWERS, str(version)), (sum(counters.followers.times),)
+                yield (_OF_CONSUMERS, str(version)), (sum(counters.times),)
 
     def _errors_by_code(self) -> Iterator[Row]:
         for (key, code), count in list(self.errors.items()):
@@ -122,9 +130,17 @@ class RequestStats:
         for (key, _), counters in list(self._counters.items()):
             by_key.setdefault(key, []).append(counters)
         for key, versions in by_key.items():
-            times = [sum(box) for box in zip(*(each.times for each in versions), strict=True)]
-            total_ns = sum(each.time_ns for each in versions)
-            yield (_name(key),), (Histogram(times, total_ns),)
+            if key == ApiKey.FETCH:
+                followers = [each.followers for each in versions]
+                yield (_OF_CONSUMERS,), (_times_of(versions),)
+                yield (_OF_FOLLOWERS,), (_times_of(followers),)
+                versions += followers
+            yield (_name(key),), (_times_of(versions),)
+
+
+def _times_of(counters: Iterable[RequestCounters]) -> Histogram:
+    boxes, totals = zip(*((each.times, each.time_ns) for each in counters), strict=True)
+    return Histogram([sum(box) for box in zip(*boxes, strict=True)], sum(totals))
 
 
 def _kafkas(name: str) -> MetricName:

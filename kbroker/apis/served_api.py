@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.broker_only_requests import heard_only_from
-from kbroker.apis.context import Services
+from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
     LARGE_BYTES,
@@ -144,3 +144,7 @@ class Served:
         self.decode = decoder_of(api.request_class, version, elements)
         self.encode = encoder_of(self.response_class, version)
         self.version = version
+
+    def counters_of(self, ctx: RequestContext) -> RequestCounters:
+        """The counters of the answer to a request; most answers find them without a call."""
+        return self.counters.followers if ctx.is_of_follower else self.counters

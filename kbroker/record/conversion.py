@@ -9,6 +9,7 @@ in format 0.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 from struct import Struct
 from typing import NamedTuple
 
@@ -28,13 +29,15 @@ _MAGIC_POSITION = HEADER_SIZE_UP_TO_MAGIC - 1
 
 
 class DownConverted(NamedTuple):
-    """The bytes for a fetcher of an old format, the offset after the last batch looked at, and the
-    base offsets of batches that could not be read, with the reasons.
+    """The bytes for a fetcher of an old format, the offset after the last batch looked at, the base
+    offsets of batches that could not be read, with the reasons, and how many records had another
+    format.
     """
 
     records: bytes
     next_offset: int
     unreadable: tuple[tuple[int, str], ...] = ()
+    record_count: int = 0
 
 
 def down_convert(
@@ -51,7 +54,7 @@ def down_convert(
     view = memoryview(data)
     out = bytearray()
     unreadable: list[tuple[int, str]] = []
-    position = 0
+    position = record_count = 0
     next_offset = fetch_offset
     while position < len(view):
         try:
@@ -64,10 +67,11 @@ def down_convert(
                 break
             raise
         try:
-            converted = _in_format(header, view, position, magic, fetch_offset, pace)
+            converted, made = _in_format(header, view, position, magic, fetch_offset, pace)
         except KafkaError as error:
             unreadable.append((header.base_offset, str(error)))
-            converted = b""
+            converted, made = b"", 0
+        record_count += made
         position += header.size_bytes
         next_offset = header.next_offset
         if out and len(out) + len(converted) > max_bytes:
@@ -76,7 +80,7 @@ def down_convert(
         out += converted
     if not position and len(view) > _MAGIC_POSITION and view[_MAGIC_POSITION] <= magic:
         return DownConverted(bytes(view), next_offset)
-    return DownConverted(bytes(out), next_offset, tuple(unreadable))
+    return DownConverted(bytes(out), next_offset, tuple(unreadable), record_count)
 
 
 def has_compressed(data: Bytes) -> bool:
@@ -121,16 +125,20 @@ def _in_format(
     magic: int,
     fetch_offset: int,
     pace: Pace | None,
-) -> Bytes:
+) -> tuple[Bytes, int]:
+    """One batch in the format, and how many of its records were converted."""
     if header.is_control:
-        return b""
+        return b"", 0
     if header.magic <= magic:
-        return view[position : position + header.size_bytes]
+        return view[position : position + header.size_bytes], 0
     records: Iterable[Record] = any_records(view, position, pace)
     if not header.compression:
         records = (record for record in records if record.offset >= fetch_offset)
+    numbers = count()
+    records = (record for record, _ in zip(records, numbers, strict=False))
     stamped = header.stamp
-    return build_legacy(records, magic, header.compression, append_time_ms=stamped)
+    converted = build_legacy(records, magic, header.compression, append_time_ms=stamped)
+    return converted, next(numbers)
 
 
 def _whole_messages(converted: Bytes, room: int) -> Bytes:

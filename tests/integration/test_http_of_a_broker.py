@@ -84,6 +84,9 @@ async def test_a_broker_is_alive_and_not_ready_while_its_logs_are_recovered(
             "membership": "the broker has not joined its cluster yet",
         },
     )
+    port = server.http_end_points[0].port
+    status, page = await asyncio.to_thread(get, port, "/metrics")
+    assert (status, f"brokerstate {recovering.value}\n" in page) == (200, True)
     may_load.set()
     await starting
     assert await ill(server) == (200, {})

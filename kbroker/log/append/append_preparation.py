@@ -28,6 +28,7 @@ class Prepared(NamedTuple):
     ready: OpenedBatch | TrustedBatches
     rules: AppendRules
     place: AppendPlace  # counts for messages of old formats, whose offsets are inside
+    converted: int = 0  # records of an OpenedBatch
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -52,9 +53,10 @@ class Preparation:
         """Check and convert. Raises KafkaError as an append does, and what `pace` raises: then
         nothing is changed.
         """
-        return Prepared(self._ready(pace), self.rules, self.place)
+        ready, converted = self._ready(pace)
+        return Prepared(ready, self.rules, self.place, converted)
 
-    def _ready(self, pace: Pace | None) -> OpenedBatch | TrustedBatches:
+    def _ready(self, pace: Pace | None) -> tuple[OpenedBatch | TrustedBatches, int]:
         rules, place = self.rules, self.place
         records = self.records
         if self.origin == AppendOrigin.OLD_CLIENT:
@@ -66,16 +68,17 @@ class Preparation:
         if rules.magic != MAGIC:
             return self._converted(records, pace)
         limit = WorkerThread(pace)
-        return open_batch(records, header, place.topic_partition, rules, place.now_ms, limit)
+        opened = open_batch(records, header, place.topic_partition, rules, place.now_ms, limit)
+        return opened, 0 if opened.records is records else header.record_count
 
     def _converted(
         self, records: memoryview | bytearray, pace: Pace | None
-    ) -> OpenedBatch | TrustedBatches:
+    ) -> tuple[OpenedBatch | TrustedBatches, int]:
         """Convert what is not of the topic's format; one of the new format gets one batch."""
         from kbroker.log.append.message_set_append import as_one_batch, prepare_set
 
         if self.rules.magic != MAGIC or not records:
-            return prepare_set(records, self.rules, self.place, pace)
+            return prepare_set(records, self.rules, self.place, pace), 0
         batch = as_one_batch(records, self.rules, self.place, pace)
         header = read_header(batch)
-        return OpenedBatch(batch, header, header.max_timestamp)
+        return OpenedBatch(batch, header, header.max_timestamp), header.record_count

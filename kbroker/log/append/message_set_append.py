@@ -90,13 +90,16 @@ def prepare_set(
     if not len(data):
         return TrustedBatches(memoryview(data), [])
     source = _checked_source(memoryview(data), rules, place, pace)
-    stored = _in_place(source, rules, place)
+    stored, converted = _in_place(source, rules, place), 0
     if stored is None:
         stored = _rebuilt(source, rules, place)
+        if source.first.header.magic != rules.magic or source.codec or _codec_of(source, rules):
+            converted = source.walked.record_count  # Kafka stores others of them as they came
     if len(stored) > rules.segment_bytes:
         raise larger_than_segment(len(stored), place.topic_partition, rules)
     stamp = place.now_ms if rules.stamps_append_time else -1
-    return TrustedBatches(memoryview(stored), _reported_headers(stored, rules, place, pace), stamp)
+    headers = _reported_headers(stored, rules, place, pace)
+    return TrustedBatches(memoryview(stored), headers, stamp, converted)
 
 
 def as_one_batch(

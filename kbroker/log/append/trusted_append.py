@@ -34,17 +34,23 @@ class TrustedBatches:
     """Whole batches in one buffer, with their headers; of messages that were converted to an old
     format, which may be many, with the one of the largest time and the last.
 
-    `log_append_time` is reported to the producer; -1 if records keep their own time.
+    `log_append_time` is reported to the producer; -1 if records keep their own time. `converted`
+    records came in another format, or under another codec.
     """
 
-    __slots__ = ("headers", "log_append_time", "records")
+    __slots__ = ("converted", "headers", "log_append_time", "records")
 
     def __init__(
-        self, records: memoryview, headers: list[BatchHeader], log_append_time: int = -1
+        self,
+        records: memoryview,
+        headers: list[BatchHeader],
+        log_append_time: int = -1,
+        converted: int = 0,
     ) -> None:
         self.records = records
         self.headers = headers
         self.log_append_time = log_append_time
+        self.converted = converted
 
     def info(self, log_end_offset: int, log_start_offset: int) -> LogAppendInfo:
         """Return the result of appending them at `log_end_offset`; offsets are -1 if there are
@@ -64,6 +70,7 @@ class TrustedBatches:
             self.log_append_time,
             log_start_offset,
             len(self.records),
+            converted=self.converted,
         )
 
     def assign_offsets(

@@ -103,7 +103,10 @@ class LogAppends:
                 return self._append_several(records, leader_epoch, now_ms, origin, limit)
             topic_partition = self._directory.topic_partition
             opened = open_batch(records, header, topic_partition, rules, now_ms, limit)
-            return self._append_batch(*opened, leader_epoch, now_ms)
+            info = self._append_batch(*opened, leader_epoch, now_ms)
+            if opened[0] is records:
+                return info
+            return info._replace(converted=header.record_count)
         return self._append_batch(records, header, header.max_timestamp, leader_epoch, now_ms)
 
     def prepare(
@@ -122,7 +125,8 @@ class LogAppends:
             return None
         ready = prepared.ready
         if isinstance(ready, OpenedBatch):
-            return self._append_batch(*ready, leader_epoch, now_ms)
+            info = self._append_batch(*ready, leader_epoch, now_ms)
+            return info._replace(converted=prepared.converted) if prepared.converted else info
         place = prepared.place
         if ready.headers and (place.first_offset, place.leader_epoch) != (
             self._offsets.log_end_offset,
@@ -227,6 +231,7 @@ class LogAppends:
                 offsets.log_start_offset,
                 size,
                 False,
+                0,
             ),
         )
         try:
@@ -301,7 +306,7 @@ class LogAppends:
             raise self._directory.failed(self._directory.failure)
         if offsets.unfinished_cut is not None:
             log_truncation.finish_cut(self._parts)
-        first_offset, last_offset, max_timestamp, offset_of_max_timestamp, _, _, size, _ = info
+        first_offset, last_offset, max_timestamp, offset_of_max_timestamp, _, _, size, _, _ = info
         assert last_offset >= offsets.log_end_offset, (last_offset, offsets.log_end_offset)
         params: RollParams = new_tuple(
             RollParams,

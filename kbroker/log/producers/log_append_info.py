@@ -52,3 +52,4 @@ class LogAppendInfo(NamedTuple):
     log_start_offset: int
     records_size_bytes: int
     duplicate: bool = False
+    converted: int = 0  # records that were put into another format, or under another codec

@@ -23,6 +23,8 @@ _METRICS = {
     "failed_produce_requests": "FailedProduceRequestsPerSec",
     "fetch_requests": "TotalFetchRequestsPerSec",
     "failed_fetch_requests": "FailedFetchRequestsPerSec",
+    "produce_conversions": "ProduceMessageConversionsPerSec",
+    "fetch_conversions": "FetchMessageConversionsPerSec",
 }
 _values_of = attrgetter(*_METRICS)
 
@@ -41,6 +43,8 @@ class TopicCounters:
         self.failed_produce_requests = 0
         self.fetch_requests = 0
         self.failed_fetch_requests = 0
+        self.produce_conversions = 0  # records of another format or codec than the topic's
+        self.fetch_conversions = 0  # records for clients of old formats
         self.partitions = 0  # that are here
 
     def add(self, other: TopicCounters) -> None:

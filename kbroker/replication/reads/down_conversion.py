@@ -90,6 +90,7 @@ class DownConversion:
                         self._unreadable.report(one.topic_partition, base_offset, reason)
                     next_offset = converted.next_offset
                     data.records = converted.records
+                    one.counters.fetch_conversions += converted.record_count
                 except KafkaError as error:
                     data = refusal_entry(one, error.code)
             done.append(data)

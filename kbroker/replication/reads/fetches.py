@@ -51,7 +51,6 @@ class Fetches:
         self._waiting = waiting
         self._quotas = quotas
         self._reader = FetchReader(hosted, clock, quotas)
-        self.followers_requests: dict[int, int] = {}  # by version, as they were answered
         self.waiting_partitions = 0  # of fetches of more than ALWAYS_WAITS without a session
 
     def fetch(
@@ -154,14 +153,10 @@ class Fetches:
             await turn()
         return outcome
 
-    def count_sent(
-        self, asked_for: Sequence[FetchPartition], answers: Answers, version: int
-    ) -> None:
-        """Count a follower's fetch of this version and the bytes that it is sent; those that are
-        throttled, also if it is in sync.
+    def count_sent(self, asked_for: Sequence[FetchPartition], answers: Answers) -> None:
+        """Count the bytes that a follower is sent; those that are throttled, also if it is in
+        sync.
         """
-        followers = self.followers_requests
-        followers[version] = followers.get(version, 0) + 1
         topics, quotas = self._hosted.topics, self._quotas
         for asked in asked_for:
             topics.replication_bytes_out.value += asked.found_bytes

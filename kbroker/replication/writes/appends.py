@@ -99,12 +99,11 @@ class Appends:
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
             return AppendOutcome(_invalid_acks(entries))
-        now_ms, limit = self.clock.now_ms(), self._limit
+        now_ms, limit, is_own = self.clock.now_ms(), self._limit, origin is _COORDINATOR
         limit.records, limit.byte_cost = AT_ONCE_RECORDS, AT_ONCE_COST
         results: Results = []
         pending: list[_Pending] = []
         later: list[LongEntry] = []
-        is_own = origin is _COORDINATOR
         flushed_acks = self.shared_flush.waiting_acks if self.shared_flush is not None else ()
         for topic_partition, records in entries:
             try:
@@ -121,7 +120,7 @@ class Appends:
                 else:
                     later.append(LongEntry(result, records))
                 continue
-            first_offset, last_offset, _, _, append_time, start_offset, size, _ = info
+            first_offset, last_offset, _, _, append_time, start_offset, size, _, converted = info
             result = PartitionProduceResult(
                 topic_partition, NO_ERROR, first_offset, last_offset, append_time, start_offset
             )
@@ -130,6 +129,7 @@ class Appends:
             counters.produce_requests += 1
             counters.messages_in += last_offset - first_offset + 1
             counters.bytes_in += size
+            counters.produce_conversions += converted
             if partition.append_has_committed:
                 self.wake_produces(topic_partition)
             if (
@@ -321,6 +321,7 @@ class _LongRequest:
         counters.produce_requests += 1
         counters.messages_in += info.last_offset - info.first_offset + 1
         counters.bytes_in += info.records_size_bytes
+        counters.produce_conversions += info.converted
         result.base_offset = info.first_offset
         result.last_offset = info.last_offset
         result.log_append_time_ms = info.log_append_time

@@ -41,7 +41,7 @@ from kbroker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
     TransactionServices,
 )
-from kbroker.counters import CounterRegistry, MetricName
+from kbroker.counters import CounterRegistry
 from kbroker.events.event_recorder import EventRecorder
 from kbroker.features import TRANSACTION_VERSION
 from kbroker.log.manager.log_manager import LogManager
@@ -186,7 +186,6 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     apis = KafkaApis(registry.registered(), services)
-    apis.stats.followers_fetches = data.replicas.fetches.followers_requests
     config = storage.config
     socket_server = SocketServer(
         config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved
@@ -194,10 +193,8 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     socket_server.processor.room = apis.room
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
-    for part in (socket_server, apis.stats, data.replicas, cluster.controller):
+    for part in (socket_server, apis.stats, data.replicas, cluster.controller, around.lifecycle):
         part.register(counters)
-    state = MetricName("kafka.server", "KafkaServer", "BrokerState")
-    counters.add(state, lambda: around.lifecycle.state.value)
     return BrokerParts(
         storage=storage,
         data=data,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from enum import Enum
 
+from kbroker.counters import CounterRegistry, MetricName
+
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +55,11 @@ class BrokerLifecycle:
         self.name = "broker"  # in the log; with its id once that is known
         self.is_killed = False  # it ends without a word, and finishes no file
         self.is_to_stop = False  # others of its process stop before it does
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Register the state under its name."""
+        name = MetricName("kafka.server", "KafkaServer", "BrokerState")
+        counters.add(name, lambda: self.state.value)
 
     def transition_to(self, state: BrokerState) -> None:
         """Move to a state; a transition that is not in the table is a bug."""

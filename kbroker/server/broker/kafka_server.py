@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.counters import Sample
+from kbroker.counters import CounterRegistry, Sample
 from kbroker.events.history import Noted
 from kbroker.http.health import Check
 from kbroker.http.http_server import HttpServer
@@ -193,7 +193,11 @@ class KafkaServer:
         return None if self._running is None else self._running.parts.followed.tracer()
 
     def _samples(self) -> Iterator[Sample | None]:
-        return iter(()) if self._running is None else self.parts.counters.samples()
+        if self._running is not None:
+            return self._running.parts.counters.samples()
+        counters = CounterRegistry()
+        self.lifecycle.register(counters)  # all that there is while logs are recovered
+        return counters.samples()
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config

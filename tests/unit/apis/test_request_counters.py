@@ -18,6 +18,7 @@ from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Coming
+from tests.fakes.clusters.copying_cluster import TrustingPeers
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch
 from tests.fakes.counted import counted
 from tests.fakes.requests.api_context import ApiCaller
@@ -37,6 +38,10 @@ class Asker:
         self._counters = CounterRegistry()
         self.client.apis.stats.register(self._counters)
         call.services.replicas.hosted.topics.register(self._counters)
+
+    def times(self) -> dict[str, int]:
+        """How many answers of each API have a time."""
+        return {api: sum(each.counts) for (api,), each in self.values("TotalTimeMs").items()}
 
     def values(self, name: str, tags: int = 1) -> dict[tuple[str, ...], Any]:
         return counted(self._counters, name, tags)
@@ -92,9 +97,37 @@ async def test_each_request_and_each_answer_counts_once_in_whichever_way_it_goes
     assert {api: sum(histogram.counts) for (api,), histogram in times.items()} == {
         "Produce": 10,
         "Fetch": 5,
+        "FetchConsumer": 5,
+        "FetchFollower": 0,
         "ApiVersions": 1,
     }
-    assert all(histogram.total_ns > 0 for histogram in times.values())
+    assert all(bool(each.total_ns) == bool(sum(each.counts)) for each in times.values())
+
+
+@pytest.mark.parametrize("repeats", [0, 3], ids=["decoded", "in the short way"])
+async def test_fetches_of_followers_are_counted_apart(
+    cluster: ReplicationCluster, repeats: int
+) -> None:
+    asker = Asker(ApiCaller(cluster, peers=TrustingPeers()))
+    partition = cluster.lead("t", replicas=(0, 1))
+    cluster.append(partition, b"v")
+    request = fetch(0, max_wait_ms=500)
+    request.replica_id = 1
+    for _ in range(repeats):
+        await asker.client.ask(request, 12)
+    await asker.client.ask(fetch(0), 12)
+    request.topics[0].partitions[0].fetch_offset = 1
+    coming = begin(asker.client, request)
+    counts = {"Fetch": repeats + 1, "FetchConsumer": 1, "FetchFollower": repeats}
+    assert asker.times() == counts
+
+    cluster.append(partition, b"w")
+    coming.finish()
+
+    counts |= {"Fetch": repeats + 2, "FetchFollower": repeats + 1}
+    assert asker.times() == counts
+    requests = asker.values("RequestsPerSec", 2)
+    assert {name: requests[name, "12"] for name in counts} == counts
 
 
 def begin(client: RepeatingClient, request: FetchRequest) -> Coming[Any]:

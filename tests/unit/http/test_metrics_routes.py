@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -124,6 +125,13 @@ async def test_other_questions_are_refused(
 
     assert answer.status == 400
     assert reason in answer.body.decode()
+
+
+async def test_two_pages_at_once_are_whole(ask: Ask) -> None:
+    one, other = await asyncio.gather(ask(), ask())
+
+    assert one.body == other.body
+    assert len(list(read_text(one.body.decode()))) == 3
 
 
 async def test_a_loop_that_does_not_answer_is_told(ask: Ask, loop: OneLoop) -> None:

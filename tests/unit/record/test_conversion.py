@@ -123,13 +123,13 @@ def test_markers_stay_away() -> None:
 
 
 def test_where_only_markers_are_the_offset_behind_them_is_told() -> None:
-    assert down_convert(marker(2) + marker(3), 1, 2, PLENTY) == (b"", 4, ())
+    assert down_convert(marker(2) + marker(3), 1, 2, PLENTY) == (b"", 4, (), 0)
 
 
 def test_a_batch_that_compaction_emptied_is_passed_over() -> None:
     empty = build([], base_offset=4, options=BatchOptions(last_offset=8))
 
-    assert down_convert(empty, 1, 4, PLENTY) == (b"", 9, ())
+    assert down_convert(empty, 1, 4, PLENTY) == (b"", 9, (), 0)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -191,7 +191,7 @@ def test_a_batch_that_is_cut_off_is_left_out(keep: int) -> None:
     whole = batch(0)
 
     assert read(down_convert(whole + batch(1)[:keep], 1, 0, PLENTY).records) == [record(0)]
-    assert down_convert(whole[:keep], 1, 0, PLENTY) == (b"", 0, ())
+    assert down_convert(whole[:keep], 1, 0, PLENTY) == (b"", 0, (), 0)
 
 
 def test_an_old_message_that_is_cut_off_comes_along_as_the_first() -> None:
@@ -247,4 +247,4 @@ def test_a_wrapper_that_moves_can_get_the_brokers_time() -> None:
 def test_an_old_message_that_is_cut_off_behind_a_marker_is_left_for_the_next_read() -> None:
     message = build_legacy([record(3)], 1)
 
-    assert down_convert(marker(2) + message[:-3], 1, 2, PLENTY) == (b"", 3, ())
+    assert down_convert(marker(2) + message[:-3], 1, 2, PLENTY) == (b"", 3, (), 0)
