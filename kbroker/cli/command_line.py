@@ -67,6 +67,9 @@ _COMMANDS = {
     "trace": LazyCommand(
         "kbroker.cli.broker.trace", "trace", "Follow the requests that a broker answers."
     ),
+    "metrics": LazyCommand(
+        "kbroker.cli.metrics.commands", "metrics", "Print a board and alerts for Prometheus."
+    ),
     "help": LazyCommand(
         "kbroker.cli.help", "help_command", "Say what an error means and what to do."
     ),

@@ -10,6 +10,7 @@ import pytest
 
 from compat_tests.running.apache_kafka import free_port
 from kbroker.cli.broker.trace_lines import HEAD
+from kbroker.cli.metrics.alert_rules import ALERTS
 from kbroker.http.health import CHECKS
 from tests.docs.pages import section, shown_commands, text_of
 from tests.docs.terminals import run
@@ -40,3 +41,11 @@ def test_followed_requests_stand_under_the_heads_of_the_page() -> None:
 
 def test_the_checks_of_the_page_are_those_of_a_broker() -> None:
     assert tuple(re.findall(r"^\| `([a-z ]+)` \|", section(PAGE, "## Health"), re.M)) == CHECKS
+
+
+def test_the_alerts_of_the_page_are_those_that_are_printed() -> None:
+    shown = re.findall(
+        r"^\| `(Kafka\w+)` \| (\w+) \| (\w+) \|", section(PAGE, "### Prometheus and Grafana"), re.M
+    )
+
+    assert shown == [(alert.name, alert.severity, alert.lasts) for alert in ALERTS]
