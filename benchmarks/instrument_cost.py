@@ -38,6 +38,8 @@ from kbroker.replication.writes import appends
 _BLOCK: Final = 500  # requests
 _BROKER: Final = "broker"  # the word that makes a process the broker of this benchmark
 _CLOCK: Final = "perf_counter_ns"
+_TOOK: Final = "took_ns"
+_COUNTS: Final = ("counters.answered(", "count_sent(")
 _COUNTING: Final[tuple[Any, ...]] = (
     lanes.Lanes.answer,
     vars(lanes.Lanes)["_conclude"],
@@ -72,7 +74,7 @@ class Uncounted(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
         """Drop what holds counters or times, and leave what else is assigned."""
         names = ast.unparse(node.targets[0])
-        if names in ("counters", "took_ns", "(counters, took_ns)", "counters, took_ns"):
+        if names in ("counters", _TOOK, f"(counters, {_TOOK})"):
             return None
         if isinstance(node.targets[0], ast.Tuple) and names.strip("()").startswith("counters, "):
             assert isinstance(node.value, ast.Tuple)
@@ -91,8 +93,15 @@ class Uncounted(ast.NodeTransformer):
         self.generic_visit(node)
         return node if node.body else None
 
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        """Drop a call that only counts."""
+        self.generic_visit(node)
+        return None if ast.unparse(node).startswith(_COUNTS) else node
+
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt] | None:
-        """Drop a branch that has only counted."""
+        """Drop a branch that has only counted, or looks at a time."""
+        if _TOOK in ast.unparse(node.test):
+            return None
         self.generic_visit(node)
         return node if node.body else node.orelse or None
 

@@ -1,20 +1,31 @@
 """Times of pages of metrics, and of another client's pings beside them: `python -m
-benchmarks.scrape`.
+benchmarks.scrape`. With `--turns`, the longest turns of the broker's loop meanwhile, which is
+asyncio's then.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import statistics
+import subprocess
+import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
-from typing import Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 import click
 
 from benchmarks.processes import RunningBroker, kbroker
 from benchmarks.raw_client import RawClient, frame_of
-from compat_tests.running.apache_kafka import free_port
+from compat_tests.running.apache_kafka import free_port, wait_for_port
+from kbroker.cli.__main__ import main as kbroker_command
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.protocol.messages.find_coordinator import (
@@ -29,6 +40,7 @@ _TOPICS_AT_ONCE: Final = 50
 _OF_A_GROUP: Final = 50  # partitions
 _PING_REST_S: Final = 0.002
 _FIND, _FIND_VERSION = 10, 2
+_BROKER: Final = "broker"  # the word that makes a process the broker of this benchmark
 _LOADING: Final = (14, 15, 16)  # codes of a coordinator that is about to be there
 
 
@@ -103,8 +115,8 @@ class Pings:
             self._client.receive()
             self.times_ms.append((time.perf_counter() - began) * 1000)
 
-    def told(self) -> str:
-        """The times in words."""
+    def in_words(self) -> str:
+        """The median, the 99th percentile and the longest."""
         p50, p99 = (statistics.quantiles(self.times_ms, n=100)[at] for at in (49, 98))
         longest = max(self.times_ms)
         return f"pings p50 {p50:.2f}, p99 {p99:.2f}, longest {longest:.2f} ms"
@@ -123,23 +135,106 @@ def page(port: int) -> tuple[float, int]:
     return time.perf_counter() - began, len(body)
 
 
+class MeasuredTurns:
+    """In a broker: the longest turns of its loop, in time and in processor time, which a signal
+    writes to a file and forgets.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._longest_s = self._longest_cpu_s = 0.0
+
+    def install(self) -> None:
+        """Measure from now on."""
+        run = asyncio.Handle._run
+
+        def measured(handle: asyncio.Handle) -> None:
+            began_s, began_cpu_s = time.perf_counter(), time.thread_time()
+            run(handle)
+            self._longest_cpu_s = max(self._longest_cpu_s, time.thread_time() - began_cpu_s)
+            self._longest_s = max(self._longest_s, time.perf_counter() - began_s)
+
+        asyncio.Handle._run = measured  # type: ignore[method-assign]
+        signal.signal(signal.SIGUSR1, self._write)
+
+    def _write(self, *_: Any) -> None:
+        text = f"longest turn {self._longest_s * 1000:.1f} ms"
+        self._longest_s, cpu_s, self._longest_cpu_s = 0.0, self._longest_cpu_s, 0.0
+        self._file.write_text(f"{text}, of the processor {cpu_s * 1000:.1f} ms\n")
+
+
+class Turns:
+    """The measured turns of a broker, as its client asks for them."""
+
+    def __init__(self, broker: RunningBroker, file: Path) -> None:
+        self._broker = broker
+        self._file = file
+
+    def take(self) -> str:
+        """The longest turns since the last time, in words."""
+        self._file.write_text("")
+        os.kill(self._broker.process.pid, signal.SIGUSR1)
+        while not (text := self._file.read_text()).endswith("\n"):
+            time.sleep(0.01)
+        return text.strip()
+
+
+@contextmanager
+def noted(turns: Turns | None) -> Iterator[list[str]]:
+    """A list that has the longest turns until its end, then; nothing if they are not measured."""
+    found: list[str] = []
+    if turns is not None:
+        turns.take()
+    yield found
+    if turns is not None:
+        found.append(turns.take())
+
+
+@contextmanager
+def broker_on(port: int, turns: Path | None) -> Iterator[RunningBroker]:
+    """A broker with its HTTP address at this port; one that measures turns, with a file for them."""
+    options = ["--override", f"kbroker.http.listeners=127.0.0.1:{port}"]
+    if turns is None:
+        with kbroker(*options) as broker:
+            yield broker
+        return
+    kafka = free_port()
+    with tempfile.TemporaryDirectory(prefix="kbroker-bench-") as directory:
+        command = [
+            sys.executable, "-m", __spec__.name, _BROKER, str(turns),
+            "start", "--listen", f"127.0.0.1:{kafka}", "--data", f"{directory}/data",
+            "--override", "kbroker.event.loop=asyncio", *options,
+        ]  # fmt: skip
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                wait_for_port(kafka, process)
+                yield RunningBroker("kbroker", f"127.0.0.1:{kafka}", process, time.perf_counter())
+            finally:
+                process.kill()
+
+
 @click.command()
 @click.option("--topics", default=500)
 @click.option("--partitions", default=20, help="Of each topic.")
 @click.option("--groups", default=200)
 @click.option("--pages", default=20)
-def main(topics: int, partitions: int, groups: int, pages: int) -> None:
+@click.option("--turns", "has_turns", is_flag=True, help="Measure turns of the loop.")
+def main(topics: int, partitions: int, groups: int, pages: int, has_turns: bool) -> None:
     """Print how long pages take, and pings beside them and without."""
     port = free_port()
-    with kbroker("--override", f"kbroker.http.listeners=127.0.0.1:{port}") as broker:
+    with (
+        tempfile.NamedTemporaryFile() as file,
+        broker_on(port, Path(file.name) if has_turns else None) as broker,
+    ):
         make_topics(broker, topics, partitions)
         commit(broker, groups, topics, partitions)
         before_mib = broker.rss_mib()
-        with Pings(broker) as alone:
+        turns = Turns(broker, Path(file.name)) if has_turns else None
+        with Pings(broker) as alone, noted(turns) as alone_turns:
             time.sleep(3)
-        with Pings(broker) as first:
+        with Pings(broker) as first, noted(turns) as first_turns:
             first_s, size = page(port)
-        with Pings(broker) as beside:
+        with Pings(broker) as beside, noted(turns) as turns_beside:
             times_s = [page(port)[0] for _ in range(pages)]
         click.echo(
             f"{topics * partitions} partitions, {topics} topics, {groups} groups: first page "
@@ -147,10 +242,17 @@ def main(topics: int, partitions: int, groups: int, pages: int) -> None:
             f"{max(times_s):.2f}), {size / 1024:.0f} KiB packed; {before_mib:.0f} MiB before, "
             f"{broker.rss_mib():.0f} after"
         )
-        click.echo(f"without pages: {alone.told()}")
-        click.echo(f"beside the first: {first.told()}")
-        click.echo(f"beside the others: {beside.told()}")
+        for when, pings, longest in (
+            ("without pages", alone, alone_turns),
+            ("beside the first", first, first_turns),
+            ("beside the others", beside, turns_beside),
+        ):
+            click.echo(f"{when}: {'; '.join([pings.in_words(), *longest])}")
 
 
 if __name__ == "__main__":
+    if _BROKER in sys.argv[1:2]:
+        MeasuredTurns(Path(sys.argv[2])).install()
+        sys.argv[1:3] = []
+        sys.exit(kbroker_command())
     main()
