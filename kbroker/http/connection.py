@@ -2,12 +2,15 @@
 request by drops, or takes its answer by drops.
 
 Law: a connection whose client has made no progress for two looks has ended, and no more than
-`Limits.connections` are open.
+`Limits.connections` are open: beyond these, one that has rested for a while makes room for a new
+one, so that a crowd that asks nothing keeps nobody out. Answers that slow clients have not taken
+yet are no more than `Limits.waiting_bytes` for longer than two looks.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +31,8 @@ class Limits:
     look_s: float = 10.0  # between two looks at whether a client makes progress
     keep_alive_s: int = 5  # that a connection may rest between two requests
     head_bytes: int = 16 * 1024  # of a request line with its headers
+    rest_s: float = 1.0  # after which a connection without a request makes room, if it has to
+    waiting_bytes: int = 64 * 1024 * 1024  # of the answers of all connections
 
 
 class BoundedConnection(H11Protocol):
@@ -38,12 +43,20 @@ class BoundedConnection(H11Protocol):
         self._limits = limits
         self._looking: asyncio.TimerHandle | None = None
         self._seen: tuple[object, ...] = ()
+        self._waited_bytes = 0  # that were to be taken at the last look
         self._drained = 0  # how often the client has taken enough for more
+        self._rests_since_s = self.loop.time()
+
+    @property
+    def rests_since_s(self) -> float | None:
+        """The moment of the loop's clock since which there is no request; None if there is one."""
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        return None if is_asked or self.transport.is_closing() else self._rests_since_s
 
     def connection_made(self, transport: Any) -> None:
         """Refuse the connection if there are too many, or look after it from now on."""
         super().connection_made(transport)
-        if len(self.connections) > self._limits.connections:
+        if len(self.connections) > self._limits.connections and not self._makes_room():
             transport.write(_FULL)
             transport.close()
             return
@@ -60,13 +73,37 @@ class BoundedConnection(H11Protocol):
         self._drained += 1
         super().resume_writing()
 
+    def on_response_complete(self) -> None:
+        """Note that the connection rests from now on."""
+        self._rests_since_s = self.loop.time()
+        super().on_response_complete()
+
+    def _makes_room(self) -> bool:
+        """End the connection that rests for longest, if it has for a while."""
+        resting = [each for each in self._all() if each.rests_since_s is not None]
+        longest = min(resting, key=lambda each: each.rests_since_s or 0.0, default=self)
+        since_s = longest.rests_since_s
+        if since_s is None or self.loop.time() - since_s < self._limits.rest_s:
+            return False
+        longest.transport.abort()
+        return True
+
+    def _all(self) -> Iterator[BoundedConnection]:
+        return (each for each in self.connections if isinstance(each, BoundedConnection))
+
+    def _is_too_much(self) -> bool:
+        """Whether the answers that wait for clients take up too much together."""
+        sizes: Iterator[int] = (each.transport.get_write_buffer_size() for each in self._all())
+        return sum(sizes) > self._limits.waiting_bytes
+
     def _look(self) -> None:
         waiting_bytes = self.transport.get_write_buffer_size()
         is_whole = self.conn.their_state in _WHOLE
         seen = (self.cycle, is_whole, waiting_bytes, self._drained)
         is_client_awaited = not is_whole or waiting_bytes > 0
-        if is_client_awaited and seen == self._seen:
+        is_slow = waiting_bytes > 0 and self._waited_bytes > 0
+        if (is_client_awaited and seen == self._seen) or (is_slow and self._is_too_much()):
             self.transport.abort()
             return
-        self._seen = seen
+        self._seen, self._waited_bytes = seen, waiting_bytes
         self._looking = self.loop.call_later(self._limits.look_s, self._look)

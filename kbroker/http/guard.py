@@ -10,7 +10,6 @@ Pure.
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
@@ -18,9 +17,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 Headers = Mapping[str, str]
-"""The headers of a request by name in lower case; of one that was sent twice, the last."""
+"""The headers of a request by name in lower case, each byte a letter (latin-1); of one that was
+sent twice, the last.
+"""
 
 _LOCALHOST = "localhost"
+_ELSEWHERE = ("cross-site", "same-site")  # as browsers name the page that a request comes from
+_OPENED = ("navigate", "document")  # mode and destination of a link that somebody follows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,8 @@ class Guard:
                 "or a name that kbroker.http.hosts lists",
             )
         origin = headers.get("origin")
-        if origin is not None and _netloc(origin) != host.lower():
+        is_foreign = origin is not None and _netloc(origin) != host.lower()
+        if is_foreign or _is_fetched_elsewhere(headers):
             return Refusal(status=403, reason="refused: the request comes from a page elsewhere")
         return None
 
@@ -57,7 +61,7 @@ class Guard:
         if self.token is None:
             return True
         given = _token_in(headers.get("authorization", ""))
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return hmac.compare_digest(given, self.token.encode("utf-8", "surrogateescape"))
 
     def _is_own(self, host: str) -> bool:
         name = _host_name(host)
@@ -92,14 +96,23 @@ def _netloc(origin: str) -> str | None:
         return None
 
 
-def _token_in(authorization: str) -> str:
+def _is_fetched_elsewhere(headers: Headers) -> bool:
+    """Whether a page elsewhere has this fetched, as an image or a script, which has no Origin. It
+    could not read the answer, and yet have requests followed, or pages of metrics made.
+    """
+    if headers.get("sec-fetch-site") not in _ELSEWHERE:
+        return False
+    return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != _OPENED
+
+
+def _token_in(authorization: str) -> bytes:
     """The token of `Bearer TOKEN`, or the password of Basic, which browsers can ask for."""
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
-        return rest.strip()
+        return rest.strip().encode("latin-1", "replace")
     if scheme.lower() != "basic":
-        return ""
+        return b""
     try:
-        return base64.b64decode(rest, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
+        return base64.b64decode(rest, validate=True).partition(b":")[2]
+    except ValueError:  # also for letters that are not ASCII
+        return b""

@@ -1,8 +1,8 @@
 """HttpServer: the HTTP address of one broker, from its start on.
 
-Law: until the first connection this is a listening socket that the broker's loop watches: no
-thread, and nothing imported. That connection starts a thread with a loop of its own, which loads
-the web server and serves until the broker stops.
+Law: until the first connection this is a listening socket and a thread that sleeps in the kernel:
+nothing is imported, and nothing wakes. That connection wakes the thread, whatever keeps the
+broker's loop: it loads the web server, and serves on a loop of its own until the broker stops.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -68,28 +70,15 @@ class HttpServer:
             self._close_sockets()
             raise
         self.end_points = tuple(bound)
-        loop = asyncio.get_running_loop()
-        for sock in self._sockets:
-            loop.add_reader(sock.fileno(), self._begin)
-
-    async def stop(self) -> None:
-        """Cut the connections, and return when thread and sockets are gone."""
-        if self._thread is None:
-            self._stop_watching()
-            self._close_sockets()
-            return
-        await self._thread.stop()
-        self._sockets.clear()
-
-    def _begin(self) -> None:
-        self._stop_watching()
         self._thread = _HttpThread(self._sockets, self._make_application, self._limits)
         self._thread.start()
 
-    def _stop_watching(self) -> None:
-        loop = asyncio.get_running_loop()
-        for sock in self._sockets:
-            loop.remove_reader(sock.fileno())
+    async def stop(self) -> None:
+        """Cut the connections, and return when thread and sockets are gone."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await thread.stop()
+        self._close_sockets()
 
     def _close_sockets(self) -> None:
         while self._sockets:
@@ -125,26 +114,32 @@ class _HttpThread:
         self._broker_loop = asyncio.get_running_loop()
         self._gone = asyncio.Event()
         self._stop = threading.Event()  # says so to a thread that has no loop yet
+        self._woken, self._waker = os.pipe()  # wakes it before the first connection
         self._set_end: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def start(self) -> None:
-        """Serve from now on, on the thread."""
+        """Serve from the first connection on, on the thread."""
         self._thread.start()
 
     async def stop(self) -> None:
         """Return when the thread has ended."""
         self._stop.set()
+        os.write(self._waker, b"\0")
         self._set_end()
         await self._gone.wait()
         self._thread.join()  # it has nothing left to do
+        os.close(self._woken)
+        os.close(self._waker)
 
     def _run(self) -> None:
         try:
-            # uvloop is the broker's; this loop shares the interpreter with it, and is as slow as
-            # what runs on it.
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                runner.run(self._serve())
+            self._wait_for_somebody()
+            if not self._stop.is_set():
+                # uvloop is the broker's; this loop shares the interpreter with it, and is as slow
+                # as what runs on it.
+                with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+                    runner.run(self._serve())
         except Exception:
             _log.exception("the HTTP address is given up until the next start")
         finally:
@@ -152,6 +147,13 @@ class _HttpThread:
                 sock.close()
             with suppress(RuntimeError):  # the broker's loop is closed
                 self._broker_loop.call_soon_threadsafe(self._gone.set)
+
+    def _wait_for_somebody(self) -> None:
+        """Sleep until there is a connection, or this is to stop."""
+        poll = select.poll()
+        for descriptor in (self._woken, *(sock.fileno() for sock in self._sockets)):
+            poll.register(descriptor, select.POLLIN)
+        poll.poll()
 
     async def _serve(self) -> None:
         from kbroker.http.broker_loop import BrokerLoop

@@ -13,6 +13,7 @@ from kbroker.model import NO_CONTROLLER, NO_LEADER, TopicPartition
 from kbroker.server.broker.broker_parts import BrokerParts
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
 
+_AT_ONCE = 256  # partitions
 _STARTING = (BrokerState.NOT_RUNNING, BrokerState.STARTING)
 
 
@@ -51,12 +52,14 @@ def _offline_partitions(parts: BrokerParts) -> Iterator[Check | None]:
     """Look at the partitions that this broker has a replica of: for others it is not needed."""
     metadata, found = parts.data.metadata, []
     for topic in metadata.topics():
-        found += [
-            TopicPartition(topic, index)
-            for index, state in metadata.partition_states(topic).items()
-            if state.leader == NO_LEADER and metadata.broker_id in state.replicas
-        ]
-        yield None
+        states = list(metadata.partition_states(topic).items())
+        for begin in range(0, len(states), _AT_ONCE):
+            found += [
+                TopicPartition(topic, index)
+                for index, state in states[begin : begin + _AT_ONCE]
+                if state.leader == NO_LEADER and metadata.broker_id in state.replicas
+            ]
+            yield None
     yield Check(name=health.OFFLINE_PARTITIONS, problem=health.all_leaderless(found))
 
 

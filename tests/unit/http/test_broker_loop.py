@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from kbroker.http.broker_loop import BrokerLoop
+from kbroker.http.broker_loop import SLICE_S, BrokerLoop
 
 
 @pytest.fixture
@@ -46,6 +47,36 @@ async def test_the_other_loop_has_turns_between_the_slices(
             yield 1
 
     assert await BrokerLoop(other).collect(steps, 30)
+
+
+async def test_many_who_ask_at_once_share_the_slice_of_a_turn(
+    other: asyncio.AbstractEventLoop,
+) -> None:
+    at_work: set[int] = set()
+    in_one_turn: list[int] = []
+
+    def turn() -> None:
+        in_one_turn.append(len(at_work))
+        at_work.clear()
+        other.call_soon(turn)
+
+    def steps_of(number: int) -> Callable[[], Iterator[int]]:
+        def steps() -> Iterator[int]:
+            for _ in range(3):
+                at_work.add(number)
+                ends_s = time.monotonic() + SLICE_S  # all of a turn's time
+                while time.monotonic() < ends_s:
+                    pass
+                yield number
+
+        return steps
+
+    other.call_soon_threadsafe(turn)
+    broker_loop = BrokerLoop(other)
+    found = await asyncio.gather(*(broker_loop.collect(steps_of(n), 30) for n in range(20)))
+
+    assert found == [[number] * 3 for number in range(20)]
+    assert max(in_one_turn) == 1
 
 
 async def test_what_the_steps_raise_is_raised_to_who_asked(

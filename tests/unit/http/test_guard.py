@@ -62,6 +62,31 @@ def test_a_page_of_this_address_may_ask_also_through_a_proxy_with_tls(scheme: st
     assert GUARD.refusal({"host": "127.0.0.1:8080", "origin": origin}) is None
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    ("mode", "destination", "is_refused"),
+    [
+        ("no-cors", "image", True),
+        ("no-cors", "script", True),
+        ("navigate", "iframe", True),
+        ("navigate", "document", False),  # somebody follows a link
+    ],
+)
+def test_what_a_page_elsewhere_has_fetched_is_refused_though_it_has_no_origin(
+    site: str, mode: str, destination: str, is_refused: bool
+) -> None:
+    headers = {
+        "host": "127.0.0.1:8080",
+        "sec-fetch-site": site,
+        "sec-fetch-mode": mode,
+        "sec-fetch-dest": destination,
+    }
+
+    assert (GUARD.refusal(headers) is not None) is is_refused
+    for own in ("same-origin", "none"):  # its own page, and an address that was typed
+        assert GUARD.refusal({**headers, "sec-fetch-site": own}) is None
+
+
 def test_a_token_comes_as_bearer_or_as_a_browsers_password() -> None:
     basic = base64.b64encode(b"anybody:geheim").decode()
 
@@ -70,10 +95,24 @@ def test_a_token_comes_as_bearer_or_as_a_browsers_password() -> None:
 
 
 @pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Bearer geheim2", "Basic geheim", "Basic /w==", "Digest geheim"]
-)
+    "authorization",
+    [
+        "", "Bearer", "Bearer geheim2", "Basic geheim", "Basic /w==", "Digest geheim",
+        "Basic \xe9", "Bearer geheim\xe9", "Bearer \ud800",
+    ],
+)  # fmt: skip
 def test_any_other_token_is_wrong(authorization: str) -> None:
     assert not GUARD.knows({"authorization": authorization})
+
+
+def test_a_token_may_have_any_letters() -> None:
+    guard = Guard(token="geheim\xe9\u20ac")
+    sent = "geheim\xe9\u20ac".encode()
+    basic = base64.b64encode(b"anybody:" + sent).decode()
+
+    assert guard.knows({"authorization": f"Bearer {sent.decode('latin-1')}"})
+    assert guard.knows({"authorization": f"Basic {basic}"})
+    assert not guard.knows({"authorization": "Bearer geheim"})
 
 
 def test_without_a_token_everybody_is_known() -> None:

@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections import Counter
+from contextlib import ExitStack, suppress
 from http.client import HTTPException
 
 import pytest
@@ -51,7 +52,7 @@ def send_without_end(connection: socket.socket, sent: bytes) -> None:
         connection.sendall(sent)
 
 
-def test_nothing_is_loaded_and_no_thread_runs_before_the_first_connection() -> None:
+def test_nothing_is_loaded_before_the_first_connection_and_the_thread_does_not_wake() -> None:
     program = (
         "import asyncio, sys, threading\n"
         "from kbroker.http.http_server import HttpServer\n"
@@ -59,19 +60,32 @@ def test_nothing_is_loaded_and_no_thread_runs_before_the_first_connection() -> N
         "async def main():\n"
         "    server = HttpServer([EndPoint(listener_name='HTTP', host='127.0.0.1', port=0)], None)\n"
         "    server.start()\n"
-        "    print(threading.active_count(), {'uvicorn', 'h11', 'ipaddress'} & set(sys.modules))\n"
+        "    (thread,) = [each for each in threading.enumerate() if each.name == 'http']\n"
+        "    while ') S ' not in open(f'/proc/self/task/{thread.native_id}/stat').read():\n"
+        "        pass  # until it sleeps\n"
+        "    print({'uvicorn', 'h11', 'ipaddress'} & set(sys.modules))\n"
         "    await server.stop()\n"
+        "    print(threading.active_count())\n"
         "asyncio.run(main())\n"
     )
     said = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
-    assert (said.stdout, said.stderr) == ("1 set()\n", "")
+    assert (said.stdout, said.stderr) == ("set()\n1\n", "")
 
 
 def test_a_live_broker_says_so() -> None:
     with HttpHere() as here:
         assert here.get("/livez") == (200, "ok\n")
+
+
+def test_a_loop_that_is_held_is_reported_within_two_seconds_also_to_the_first_who_asks() -> None:
+    with HttpHere() as here, here.held():
+        connection = here.connect()
+        connection.timeout = 2
+        connection.request("GET", "/livez")
+        assert connection.getresponse().status == 503
+        connection.close()
 
 
 def test_a_loop_that_is_held_is_reported_within_two_seconds() -> None:
@@ -220,6 +234,43 @@ def test_connections_beyond_the_limit_are_refused_and_there_is_room_again_later(
         assert all(b"503 Service Unavailable" in answer for answer in refused)
         while status_of("/livez", here) != 200:  # until it has seen that they are gone
             pass
+
+
+def test_a_crowd_that_asks_nothing_makes_room_for_who_asks() -> None:
+    with HttpHere(Limits(connections=4, rest_s=0.01)) as here:
+        crowd = [here.raw() for _ in range(4)]
+        while status_of("/livez", here) != 200:  # until they have rested for a while
+            pass
+        assert [status_of("/livez", here) for _ in range(10)] == [200] * 10
+        for connection in crowd:
+            connection.close()
+
+
+def test_answers_that_wait_for_slow_clients_are_bounded_together() -> None:
+    limits = Limits(look_s=0.05, waiting_bytes=2 * LARGE_BYTES)
+    with HttpHere(limits) as here, ExitStack() as clients:
+        slow = [clients.enter_context(here.raw()) for _ in range(8)]
+        for connection in slow:
+            connection.sendall(
+                b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            )
+        received = Counter[socket.socket]()
+        while slow:  # each takes a little all the time
+            for connection in list(slow):
+                received[connection] += (size := size_taken(connection))
+                if not size:
+                    slow.remove(connection)
+
+        cut_off = [size for size in received.values() if size < LARGE_BYTES]
+        assert 1 <= len(cut_off) <= 6
+
+
+def size_taken(connection: socket.socket) -> int:
+    """How many bytes of an answer come now; none if it has ended."""
+    try:
+        return len(connection.recv(4_096))
+    except ConnectionError:
+        return 0
 
 
 def test_a_stop_cuts_open_connections_and_ends_the_thread() -> None:
