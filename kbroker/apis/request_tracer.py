@@ -14,7 +14,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -112,12 +112,12 @@ class RequestTracer:
         """Write down that all of a request is refused."""
         draft = _draft_of(header)
         if draft is not None:
-            draft.codes.append(Refused("", "", code))
+            draft.refuse([Refused("", "", code)])
 
     def _end(self, result: Result, draft: _Draft) -> Result:
         try:
             entry = draft.entry(result)
-            codes = {_code_name(each.code) for each in draft.codes}
+            codes = {ErrorCode(code).name for code in draft.codes}
             for reader in self._readers:
                 if reader.wanted.may_match(
                     entry.api, draft.header.client_id, entry.asker.host, entry.asker.port
@@ -148,6 +148,8 @@ class _Draft:
         "_at_ms",
         "_began_ns",
         "_connection",
+        "_refused",
+        "_refused_count",
         "_size_bytes",
         "asked",
         "codes",
@@ -162,7 +164,9 @@ class _Draft:
         self._size_bytes = request.size_bytes
         self.header = request.header
         self.asked = asked
-        self.codes: list[Refused] = []
+        self.codes: set[int] = set()
+        self._refused: list[Refused] = []  # the first ones: a request in parts may have a million
+        self._refused_count = 0
 
     def ask(self, services: Any, request: Any) -> None:
         """Take the names from a request, or from a part of it."""
@@ -179,8 +183,14 @@ class _Draft:
         Returns the answer.
         """
         if not isinstance(answer, NoResponse) and look_for_codes(type(answer))(answer):
-            self.codes += refused_entries(answer, name)
+            self.refuse(list(refused_entries(answer, name)))
         return answer
+
+    def refuse(self, refused: Sequence[Refused]) -> None:
+        """Take the codes of some entries."""
+        self.codes.update(each.code for each in refused)
+        self._refused += refused[: FEW - len(self._refused)]
+        self._refused_count += len(refused)
 
     def entry(self, result: Result) -> TraceEntry:
         """Return the entry of a request that was answered so."""
@@ -200,15 +210,15 @@ class _Draft:
             request_bytes=self._size_bytes,
             answer_bytes=answer_bytes,
             is_closed=is_closed,
-            codes=tuple(self._coded(each) for each in self.codes[:FEW]),
-            code_count=len(self.codes),
+            codes=tuple(self._coded(each) for each in self._refused),
+            code_count=self._refused_count,
         )
 
     def _coded(self, refused: Refused) -> Coded:
         topic_id, about = refused.topic, refused.what
         if topic_id in self.asked.by_id:
             about = self.asked.by_id[topic_id] + about.removeprefix(topic_id)
-        return Coded(code=_code_name(refused.code), about=cut(about))
+        return Coded(code=ErrorCode(refused.code).name, about=cut(about))
 
 
 def asker_of(client_id: str | None, connection: ConnectionInfo) -> Asker:
@@ -223,10 +233,3 @@ def asker_of(client_id: str | None, connection: ConnectionInfo) -> Asker:
         listener=connection.listener_name,
         is_forwarded=connection.is_forwarded,
     )
-
-
-def _code_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:  # of a newer Kafka's controller
-        return str(code)

@@ -6,32 +6,33 @@ that nobody wants costs next to nothing; the others once it has been.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
 from kbroker.errors import ErrorCode
+from kbroker.tracing.name_patterns import NamePatterns
 from kbroker.tracing.trace_entry import TraceEntry
 
 PATH: Final = "/api/trace"
-PATTERNS_MAX: Final = 50  # of one filter
+PATTERNS_MAX: Final = 50  # of one kind
 _CHARACTERS_MAX: Final = 300  # of one pattern
 _SLOWER: Final = "slower_than_ms"
 _PATTERNS: Final = ("client_id", "address", "api", "topic", "code")
 NAMES: Final = (*_PATTERNS, _SLOWER)
 _NS_PER_MS: Final = 1_000_000
+_ALL: Final = NamePatterns()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFilter:
     """Patterns with `*` and `?`. Of one kind any has to fit, of each kind that is given one."""
 
-    client_ids: tuple[str, ...] = ()
-    addresses: tuple[str, ...] = ()  # of a host, or of host and port
-    apis: tuple[str, ...] = ()  # in lower case
-    topics: tuple[str, ...] = ()
-    codes: tuple[str, ...] = ()  # of names of error codes
+    client_ids: NamePatterns = _ALL
+    addresses: NamePatterns = _ALL  # of a host, or of host and port
+    apis: NamePatterns = _ALL  # in lower case
+    topics: NamePatterns = _ALL
+    codes: NamePatterns = _ALL  # of names of error codes
     slower_than_ns: int = -1
 
     @classmethod
@@ -49,22 +50,20 @@ class TraceFilter:
                     f"{name}: at most {PATTERNS_MAX} patterns of {_CHARACTERS_MAX} characters"
                 )
         return cls(
-            client_ids=tuple(query.get("client_id", ())),
-            addresses=tuple(query.get("address", ())),
-            apis=tuple(each.lower() for each in query.get("api", ())),
-            topics=tuple(query.get("topic", ())),
-            codes=tuple(_code_pattern(each) for each in query.get("code", ())),
+            client_ids=NamePatterns(query.get("client_id", ())),
+            addresses=NamePatterns(query.get("address", ())),
+            apis=NamePatterns([each.lower() for each in query.get("api", ())]),
+            topics=NamePatterns(query.get("topic", ())),
+            codes=NamePatterns([_code_pattern(each) for each in query.get("code", ())]),
             slower_than_ns=_least_ns(query.get(_SLOWER, ())),
         )
 
     def may_match(self, api: str, client_id: str | None, host: str, port: int) -> bool:
         """Whether a request of this client may be wanted, once it is answered."""
-        if self.apis and not _fits(api.lower(), self.apis):
-            return False
-        if self.client_ids and not _fits(client_id or "", self.client_ids):
+        if not self.apis.fits(api.lower()) or not self.client_ids.fits(client_id or ""):
             return False
         return not self.addresses or any(
-            _fits(each, self.addresses) for each in (host, f"{host}:{port}", f"[{host}]:{port}")
+            map(self.addresses.fits, (host, f"{host}:{port}", f"[{host}]:{port}"))
         )
 
     def matches(self, entry: TraceEntry, topics: Collection[str], codes: Collection[str]) -> bool:
@@ -73,30 +72,26 @@ class TraceFilter:
         """
         return (
             entry.took_ns > self.slower_than_ns
-            and (not self.topics or any(_fits(topic, self.topics) for topic in topics))
+            and (not self.topics or any(map(self.topics.fits, topics)))
             and (not self.codes or self._has_code(codes))
         )
 
     def _has_code(self, codes: Collection[str]) -> bool:
         # `*` is any error; answers without one have to be asked for by name.
         if not codes:
-            return ErrorCode.NONE.name in self.codes
-        return any(_fits(code, self.codes) for code in codes)
-
-
-def _fits(text: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(text, pattern) for pattern in patterns)
+            return ErrorCode.NONE.name in self.codes.texts
+        return any(map(self.codes.fits, codes))
 
 
 def _code_pattern(text: str) -> str:
     """The pattern of an error code, which may be given as its number."""
     if text.lstrip("-").isascii() and text.lstrip("-").isdecimal():
-        try:
-            return ErrorCode(int(text)).name
-        except ValueError:
-            raise ValueError(f"there is no error code {text}") from None
+        known = {str(code.value): code.name for code in ErrorCode}
+        if text not in known:
+            raise ValueError(f"there is no error code {text}")
+        return known[text]
     pattern = text.upper()
-    if not any(_fits(code.name, [pattern]) for code in ErrorCode):
+    if not any(map(NamePatterns([pattern]).fits, ErrorCode.__members__)):
         raise ValueError(f"there is no error code {text[:100]!a}")
     return pattern
 

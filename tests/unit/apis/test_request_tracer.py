@@ -29,6 +29,7 @@ from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Message
 from kbroker.server.broker.followed_requests import FollowedRequests
+from kbroker.tracing.trace_entry import FEW
 from kbroker.tracing.trace_filter import TraceFilter
 from kbroker.tracing.trace_reader import TraceReader
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
@@ -277,6 +278,26 @@ async def test_requests_of_every_size_have_one_entry(
     (value,) = values_of(reader)
     assert value["partition_count"] == partitions
     assert value["code_count"] > 0
+
+
+async def test_a_code_of_the_last_part_is_looked_for_too(
+    cluster: ReplicationCluster, followed: Followed
+) -> None:
+    cluster.lead("t")
+    cluster.lead("other")
+    entry = ListOffsetsRequest.ListOffsetsPartition
+    unknown = [entry(partition_index=index) for index in range(1, LARGE_BYTES // 10)]
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=unknown),
+        ListOffsetsRequest.ListOffsetsTopic(name="other", partitions=[entry()] * 2),  # twice
+    ]
+    readers = [followed.follow(code=code) for code in ("UNKNOWN_TOPIC*", "INVALID_REQUEST")]
+
+    await followed.ask(ListOffsetsRequest(topics=topics), 5)
+
+    (value,), same = map(values_of, readers)
+    assert same == [value]
+    assert len(value["codes"]) == FEW
 
 
 async def test_what_is_refused_before_the_handler_is_seen(

@@ -38,8 +38,12 @@ def test_a_client_without_an_id_has_an_empty_one() -> None:
     assert not TraceFilter.of({"client_id": ["?*"]}).may_match("Fetch", None, "h", 1)
 
 
-def test_an_address_of_version_6_may_have_brackets() -> None:
-    assert TraceFilter.of({"address": ["::1"]}).may_match("Fetch", None, "::1", 1)
+@pytest.mark.parametrize("address", ["::1", "[::1]:1", "[::1]*", "::?"])
+def test_an_address_of_version_6_may_have_brackets(address: str) -> None:
+    wanted = TraceFilter.of({"address": [address]})
+
+    assert wanted.may_match("Fetch", None, "::1", 1)
+    assert not wanted.may_match("Fetch", None, "::12", 2)
 
 
 @pytest.mark.parametrize(
