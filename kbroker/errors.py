@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
+_LOWEST, _HIGHEST = -(1 << 15), (1 << 15) - 1
+
 
 class ErrorCode(IntEnum):
-    """An error code as it travels in responses (int16)."""
+    """An error code as it travels in responses (int16). One that a newer Kafka has added is named
+    by its number.
+
+    >>> ErrorCode(999).name
+    'CODE_999'
+    """
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -155,6 +162,18 @@ class ErrorCode(IntEnum):
     def retriable(self) -> bool:
         """True if clients repeat the request by themselves."""
         return self in _RETRIABLE
+
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        if not isinstance(value, int) or not _LOWEST <= value <= _HIGHEST:
+            return None
+        code = int.__new__(cls, value)
+        code._name_ = f"CODE_{value}"
+        code._value_ = value
+        return code
+
+    def __reduce_ex__(self, _protocol: object) -> tuple[type[ErrorCode], tuple[int]]:
+        return ErrorCode, (self.value,)  # pickled by its name, such a code would not be found
 
 
 NO_ERROR = ErrorCode.NONE  # a look into the class costs 70 ns

@@ -113,7 +113,7 @@ class RefusedRequests:
             return
         line = self._line(header, connection, refused, name) + note_of(left_out)
         client_id = header.client_id and cut(header.client_id)
-        code, place, event = _code_name(refused.code), _partition_in(refused), "request_refused"
+        code, place, event = ErrorCode(refused.code).name, _partition_in(refused), "request_refused"
         if header.api_key == ApiKey.PRODUCE and place is not None:
             event = "append_refused"
             self._keep_append(place, code, line, client_id)
@@ -146,7 +146,7 @@ class RefusedRequests:
         what = f" of {_escaped(refused.what, _NAME_CHARACTERS)}" if refused.what else ""
         by = f" for {_escaped(name, _NAME_CHARACTERS)}" if name and name != refused.what else ""
         text = f": {_printable(refused.message)}" if refused.message else ""
-        api, code = ApiKey(header.api_key).api_name, _code_name(refused.code)
+        api, code = ApiKey(header.api_key).api_name, ErrorCode(refused.code).name
         decided = self._decided(header.api_key, refused)
         return f"{api}{what}{by} was refused to {client}: {code}{text}{decided}"
 
@@ -208,13 +208,6 @@ def _partition_in(refused: Refused) -> TopicPartition | None:
     if not number.isdecimal() or not refused.topic or number == refused.what:
         return None
     return TopicPartition(refused.topic[:_NAME_CHARACTERS], int(number))
-
-
-def _code_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:  # of a newer Kafka's controller
-        return f"error {code}"
 
 
 def _printable(text: str) -> str:

@@ -123,7 +123,7 @@ class RequestStats:
 
     def _errors_by_code(self) -> Iterator[Row]:
         for (key, code), count in list(self.errors.items()):
-            yield (_name(key), _code_name(code)), (count,)
+            yield (_name(key), ErrorCode(code).name), (count,)
 
     def _times_by_api(self) -> Iterator[Row]:
         by_key: dict[int, list[RequestCounters]] = {}
@@ -149,10 +149,3 @@ def _kafkas(name: str) -> MetricName:
 
 def _name(key: int) -> str:
     return ApiKey(key).api_name
-
-
-def _code_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:  # of a newer Kafka's controller
-        return str(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -58,6 +59,8 @@ def link_errors(bootstrap: str) -> Iterator[None]:
             raise  # of the output: no connection ends so
         reason = f"a broker of {bootstrap} cannot be reached: {error}"
         raise ClientError(reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS) from error
+    except struct.error as error:  # of a field that a number does not fit into
+        raise ClientError("a number is beyond what Kafka takes", ExitCode.USAGE) from error
     except KafkaError as error:
         is_bare = error.code == ErrorCode.NOT_CONTROLLER and not error.message
         sentence = f"{CONTROLLER_MOVED} ({error.code.name})" if is_bare else str(error)

@@ -131,7 +131,11 @@ class ConsoledCluster:
         thread = threading.Thread(
             target=self._run, args=(question, work, answer, borrowed), name="console", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # there are as many threads as the system allows
+            self._end(work, borrowed)
+            raise ClientError("the console has no thread to ask on: try again") from error
         try:
             return await answer
         finally:

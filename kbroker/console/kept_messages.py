@@ -6,6 +6,7 @@ ones become rows at the end, because most of those of a busy topic are dropped b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,7 +16,9 @@ from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
 _HEADERS_SHOWN: Final = 50
-_HEADER_BYTES: Final = 1_024
+_HEADER_BYTES: Final = 1_024  # of one value
+_ALL_HEADERS_BYTES: Final = 16 * 1_024  # of the values of one message
+_NAME_LETTERS: Final = 256
 _SMALL_BYTES: Final = 4_096
 
 
@@ -36,22 +39,28 @@ class MessageRow:
 def message_row(place: TopicPartition, record: Record, form: MessageForm) -> MessageRow:
     """Return a message as a list shows it."""
     key, value = form.shown(record)
-    headers = tuple(
-        (_name(name), shown_value(data, most_bytes=_HEADER_BYTES))
-        for name, data in record.headers[:_HEADERS_SHOWN]
-    )
     return MessageRow(
         partition=place.partition,
         offset=record.offset,
         timestamp_ms=record.timestamp if record.timestamp >= 0 else None,
         key=key,
         value=value,
-        headers=headers,
+        headers=tuple(_headers(record)),
     )
 
 
+def _headers(record: Record) -> Iterator[tuple[str, ShownValue]]:
+    left = _ALL_HEADERS_BYTES
+    for name, data in record.headers[:_HEADERS_SHOWN]:
+        most_bytes = min(_HEADER_BYTES, left)
+        yield _name(name), shown_value(data, most_bytes=most_bytes)
+        left -= min(len(data or b""), most_bytes)
+
+
 def _name(text: str) -> str:
-    """Return the name of a header with bytes that are not UTF-8 as escapes."""
+    """Return the beginning of the name of a header, with bytes that are not UTF-8 as escapes."""
+    if len(text) > _NAME_LETTERS:
+        text = text[:_NAME_LETTERS] + "..."
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -80,7 +89,7 @@ class KeptMessages:
     def add(self, place: TopicPartition, record: Record) -> None:
         """Keep a message, at least as long as there is none that is newer."""
         self.fitting += 1
-        if _size(record) <= _SMALL_BYTES:
+        if size_of(record) <= _SMALL_BYTES:
             message: Record | MessageRow = record
         else:
             message = message_row(place, record, self._form)
@@ -103,6 +112,9 @@ class KeptMessages:
         del self._kept[: -self._most_rows]
 
 
-def _size(record: Record) -> int:
-    headers = sum(len(name) + len(data or b"") for name, data in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+def size_of(record: Record) -> int:
+    """Return the bytes of key, value and headers."""
+    size_bytes = len(record.key or b"") + len(record.value or b"")
+    for name, data in record.headers:
+        size_bytes += len(name) + len(data or b"")
+    return size_bytes

@@ -19,7 +19,7 @@ from kbroker.client.record_places import END, Kind, Place
 from kbroker.client.topic_figures import Described, leaders_of
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
 from kbroker.console.gaps import Gaps
-from kbroker.console.kept_messages import KeptMessages, MessageRow
+from kbroker.console.kept_messages import KeptMessages, MessageRow, size_of
 from kbroker.console.message_filter import EVERYTHING, MessageFilter
 from kbroker.console.message_form import MessageForm
 from kbroker.console.search_bounds import Stretch, bounds_of
@@ -27,13 +27,14 @@ from kbroker.console.topic_lookup import check_partitions, topic_named
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
-from kbroker.wording import named
+from kbroker.wording import counted, named
 
 MOST_ROWS: Final = 1_000
 MOST_BYTES: Final = 512 * 1024 * 1024
 SECONDS: Final = 10.0
 _LOOKED_AT_ONCE = 100
 _ANSWER_BYTES = 2 * 1024 * 1024
+_JSON_BYTES = 1024 * 1024  # reading more in one go holds other threads for tens of ms
 _NEWEST = Place(Kind.LAST, 50)
 
 
@@ -74,7 +75,7 @@ class MessageSearch:
 class FoundMessages:
     """The messages that were found, in the order of time. `next_offsets`: where to go on, by
     partition. `looked_at` counts messages, `fitting` those that fit, also if they are not shown,
-    and `bytes` what keys and values have.
+    and `bytes` what keys, values and headers have.
     """
 
     rows: tuple[MessageRow, ...]
@@ -107,6 +108,7 @@ class _Search:
             or (search.start.kind is Kind.LAST and not search.starts),
         )
         self._looked_at = 0
+        self._too_large = 0
         self._bytes = 0
         self._next: dict[TopicPartition, int] = {}
 
@@ -126,6 +128,9 @@ class _Search:
         if ended is Ended.AT_END:
             self._next |= {p: end for p, end in ends.items() if starts[p] < end}
         gaps.tell_silent(links.silent)
+        if self._too_large:
+            values = counted(self._too_large, "value")
+            gaps.tell(f"{values} of more than a megabyte: too large to be looked into as JSON")
         return FoundMessages(
             rows=self._kept.rows(),
             ended=ended,
@@ -181,19 +186,25 @@ class _Search:
 
     def _look_at(self, place: TopicPartition, records: Iterable[Record]) -> Ended | None:
         """Keep the records that fit; return the bound that was reached, if one was."""
-        wanted, form, kept = self._search.wanted, self._form, self._kept
-        takes_all = wanted.is_empty
+        kept, takes_all = self._kept, self._search.wanted.is_empty
         self._work.make_way()
         for record in records:
             self._looked_at += 1
             if not self._looked_at % _LOOKED_AT_ONCE:
                 self._work.make_way()
-            self._bytes += len(record.key or b"") + len(record.value or b"")
+            self._bytes += size_of(record)
             self._next[place] = record.offset + 1
-            if takes_all or wanted.fits(record, form):
+            if takes_all or self._fits(record):
                 kept.add(place, record)
                 if kept.is_full:
                     return Ended.ROWS
             if self._bytes >= self._search.most_bytes:
                 return Ended.BYTES
         return Ended.SECONDS if self._work.is_late else None
+
+    def _fits(self, record: Record) -> bool:
+        wanted = self._search.wanted
+        if wanted.condition is not None and len(record.value or b"") > _JSON_BYTES:
+            self._too_large += 1
+            return False
+        return wanted.fits(record, self._form)

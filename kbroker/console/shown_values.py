@@ -100,7 +100,9 @@ def _decoded(
     return _cut("text" if name == "utf-8" else name, str(decoded), len(data), most_bytes)
 
 
-def _guessed(data: bytes, most_bytes: int, *, pretty: bool) -> ShownValue:
+def _guessed(
+    data: bytes, most_bytes: int, *, pretty: bool, may_have_schema: bool = True
+) -> ShownValue:
     if not data:
         return _EMPTY
     text = _text(data, most_bytes)
@@ -111,9 +113,11 @@ def _guessed(data: bytes, most_bytes: int, *, pretty: bool) -> ShownValue:
             shown = indented(text) if pretty else text
             return ShownValue(kind="json", text=shown, size_bytes=len(data))
         return ShownValue(kind="text", text=text, size_bytes=len(data), is_cut=is_cut)
-    if data[0] == 0 and len(data) > _SCHEMA_BYTES and len(data) not in _INT_SIZES:
+    is_framed = may_have_schema and data[0] == 0 and len(data) > _SCHEMA_BYTES
+    if is_framed and len(data) not in _INT_SIZES:
         schema_id = int.from_bytes(data[1:_SCHEMA_BYTES], "big")
-        body = shown_value(data[_SCHEMA_BYTES:], most_bytes=most_bytes, pretty=pretty)
+        rest = data[_SCHEMA_BYTES : _SCHEMA_BYTES + most_bytes + 1]
+        body = _guessed(rest, most_bytes, pretty=pretty, may_have_schema=False)
         return ShownValue(
             kind=f"schema {schema_id}", text=body.text, size_bytes=len(data), is_cut=body.is_cut
         )

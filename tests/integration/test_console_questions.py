@@ -289,6 +289,20 @@ async def test_a_search_has_bounds_and_says_which_ended_it(
     assert 0 < found.looked_at <= 100
 
 
+async def test_large_values_are_not_read_as_json_and_counted(
+    cluster: ConsoledCluster, name: str
+) -> None:
+    await make(cluster, name, partitions=1, max_message_bytes="3000000")
+    for text in ("x", "x" * 1_100_000):
+        await produce(cluster, NewMessage(topic=name, value=b'{"a": 1, "b": "%b"}' % text.encode()))
+
+    wanted = message_filter(json_path="$.a == 1")
+    found = await messages(cluster, MessageSearch(topic=name, start=START, wanted=wanted))
+
+    assert [row.offset for row in found.rows] == [0]
+    assert found.gaps == ("1 value of more than a megabyte: too large to be looked into as JSON",)
+
+
 async def test_messages_of_an_open_transaction_are_named_and_shown_if_wanted(
     cluster: ConsoledCluster, bootstrap: str, name: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -76,6 +77,11 @@ async def test_a_question_is_asked_on_a_thread_of_its_own_and_links_are_kept() -
             KafkaError(ErrorCode.INVALID_REQUEST, "no"),
             "INVALID_REQUEST: no",
             ExitCode.ITEM_FAILED,
+        ),
+        (
+            struct.error("'i' format requires"),
+            "a number is beyond what Kafka takes",
+            ExitCode.USAGE,
         ),
     ],
 )
@@ -177,3 +183,20 @@ async def test_a_question_whose_time_is_over_says_so_to_itself() -> None:
     assert await opened.cluster.ask(lambda work: work.is_late, 0.0)
     assert not await opened.cluster.ask(lambda work: work.is_late, 60.0)
     opened.cluster.close()
+
+
+async def test_a_question_for_which_there_is_no_thread_keeps_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    opened = Opened()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        for _ in range(2 * AT_ONCE):
+            with pytest.raises(ClientError, match="no thread to ask on"):
+                await opened.cluster.ask(thread_name)
+
+    assert opened.cluster.at_work == 0
+    assert await opened.cluster.ask(thread_name) == "console"

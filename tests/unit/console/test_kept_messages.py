@@ -50,6 +50,20 @@ def test_messages_without_a_time_have_none() -> None:
     assert kept.rows()[0].timestamp_ms is None
 
 
+def test_headers_are_cut_whatever_there_is_of_them() -> None:
+    kept = KeptMessages(FORM, 3, keeps_newest=False)
+    headers = tuple(("n" * 1_000_000, b"\xff" * 1_000_000) for _ in range(100))
+
+    kept.add(P0, record(0, 1)._replace(headers=headers))
+
+    (row,) = kept.rows()
+    assert len(row.headers) == 50
+    assert all(value.is_cut and value.size_bytes == 1_000_000 for _, value in row.headers)
+    letters = sum(len(name) + len(value.text) for name, value in row.headers)
+    assert letters < 50_000
+    assert len(row.headers[0][1].text) == 2_048
+
+
 def test_names_of_headers_may_be_any_bytes() -> None:
     kept = KeptMessages(FORM, 3, keeps_newest=False)
 

@@ -68,6 +68,13 @@ def test_a_chosen_decoder_is_used(decoder: str, data: bytes, text: str) -> None:
     assert shown_value(data, decoder).text == text
 
 
+def test_zeros_without_end_are_no_schema_in_a_schema() -> None:
+    shown = shown_value(bytes(1_000_000), most_bytes=4_096)
+
+    assert (shown.kind, shown.size_bytes, shown.is_cut) == ("schema 0", 1_000_000, True)
+    assert shown.text == "00" * 4_096
+
+
 def test_bytes_that_a_decoder_cannot_read_are_shown_with_its_reason() -> None:
     shown = shown_value(b"hello", "int")
 
