@@ -18,9 +18,13 @@ from kbroker.line_fields import fields_of
 from kbroker.model import TopicPartition
 from kbroker.rare_lines import RareLines, note_of
 
-_log = logging.getLogger(__name__)
+GROUPS, PARTITIONS, PRODUCERS = (
+    f"kbroker.events.{kind}" for kind in ("groups", "partitions", "producers")
+)
+"""The names of the logs of events, by what these are about."""
 
 LINES_EACH = 200
+_of_groups, _of_partitions, _of_producers = map(logging.getLogger, (GROUPS, PARTITIONS, PRODUCERS))
 
 
 class EventRecorder:
@@ -36,14 +40,17 @@ class EventRecorder:
     def note(self, event: Event) -> None:
         """Log an event that happens now, and keep it for a while."""
         self.keep(event)
-        if not _log.isEnabledFor(logging.INFO):
+        log = _of_groups if event.group is not None else _of_producers
+        if event.topic_partition is not None:
+            log = _of_partitions
+        if not log.isEnabledFor(logging.INFO):
             return
         sentence = event.sentence()
         kind = (event.name, event.cause)
         left_out = self._lines.left_out(kind, sentence, self._clock.monotonic_ms())
         if left_out is not None:
             fields = fields_of(event.name, cause=event.cause, **event.fields())
-            _log.info("%s%s", sentence, note_of(left_out), extra=fields)
+            log.info("%s%s", sentence, note_of(left_out), extra=fields)
 
     def keep(self, event: Event) -> None:
         """Keep an event that another line of the log reports."""

@@ -54,7 +54,6 @@ class EventHistory:
         kept = self._kept.get(key)
         if kept is None:
             kept = self._kept[key] = deque()
-            self._bytes += _key_bytes(key)
         else:
             self._kept.move_to_end(key)
         self._count += 1
@@ -62,7 +61,7 @@ class EventHistory:
         if len(kept) > EACH:
             kept.popleft()
         else:
-            self._bytes += _EVENT_BYTES
+            self._bytes += _bytes_with(key)
         while self._bytes > TOTAL_BYTES:
             self._forget_oldest()
 
@@ -82,7 +81,7 @@ class EventHistory:
 
     def _forget_oldest(self) -> None:
         key, kept = self._kept.popitem(last=False)
-        self._bytes -= _key_bytes(key) + _EVENT_BYTES * len(kept)
+        self._bytes -= _bytes_with(key) * len(kept)
 
 
 def row_of(noted: Noted) -> dict[str, str | int]:
@@ -99,8 +98,9 @@ def row_of(noted: Noted) -> dict[str, str | int]:
     }
 
 
-def _key_bytes(key: _Key) -> int:
-    return len(key) if isinstance(key, str) else 0
+def _bytes_with(key: _Key) -> int:
+    """The bytes of an event: each may have a name of its own, of a group that was made again."""
+    return _EVENT_BYTES + (len(key) if isinstance(key, str) else 0)
 
 
 def _young(kept: deque[Noted] | tuple[()], now_ms: int) -> list[Noted]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from compat_tests.running.forked_kbroker import ForkedKbroker
 from kbroker.model import EndPoint
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -91,3 +95,35 @@ async def test_a_log_of_text_has_no_line_that_a_client_wrote(broker: RunningBrok
     assert "rebalances (generation 0): member" in said
     assert all(line.isprintable() for line in said.split("\n"))
     assert not [line for line in said.split("\n") if line.startswith('{"level"')]
+
+
+async def test_a_terminal_has_why_a_group_rebalances_and_not_how_the_broker_starts(
+    tmp_path: Path,
+) -> None:
+    terminal, said_to = os.openpty()
+    arguments = ("start", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    process = ForkedKbroker(*arguments, stdout=subprocess.PIPE, stderr=said_to, text=True)
+    os.close(said_to)
+    try:
+        assert process.stdout is not None
+        broker = RunningBroker(tmp_path / "data")
+        broker.port = int(process.stdout.readline().rpartition(":")[2])
+        await _asked(broker)
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+    lines = _said_at(terminal).splitlines()
+
+    events = [line for line in lines if " INFO kbroker.events.groups: Group " in line]
+    assert ["joined" in line for line in events] == [True, False]
+    assert len([line for line in lines if " INFO " in line]) == 3  # with what was refused
+
+
+def _said_at(terminal: int) -> str:
+    said = b""
+    with suppress(OSError):  # the other side is closed
+        while piece := os.read(terminal, 4_096):
+            said += piece
+    os.close(terminal)
+    return said.decode()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LEVELS = ("debug", "info", "warning", "error")
 _FORMATS = ("auto", "text", "json")
 _REFUSALS = "kbroker.apis.refused_requests"
+_EVENTS = ("kbroker.events.groups", "kbroker.events.producers")
 
 setting_options = options(
     click.argument("properties", required=False, metavar="[server.properties]"),
@@ -86,7 +87,8 @@ setting_options = options(
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
-    help="Level from which lines are logged (default: warning, and refusals of requests).",
+    help="Level from which lines are logged (default: warning, and refusals of requests; on a "
+    "terminal also what happens to groups and producers).",
 )
 @click.option(
     "--log-format",
@@ -179,10 +181,13 @@ def end_of_input() -> None:
 
 
 def _set_up_logging(level: str | None, form: str) -> None:
-    is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    is_terminal = sys.stderr.isatty()
+    is_text = form == "text" or (form == "auto" and is_terminal)
     handler = CountingHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if is_text else JsonFormatter())
     logging.basicConfig(handlers=[handler], level=(level or "warning").upper())
     if level is None:
-        # People who write a program against this broker look here for what is wrong with it.
-        logging.getLogger(_REFUSALS).setLevel(logging.INFO)
+        # People who write a program against this broker look here for what is wrong with it, and
+        # why its group waits.
+        for name in (_REFUSALS, *(_EVENTS if is_terminal else ())):
+            logging.getLogger(name).setLevel(logging.INFO)

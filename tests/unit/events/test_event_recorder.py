@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kbroker.events.event_recorder import LINES_EACH, EventRecorder
+from kbroker.events.event_recorder import GROUPS, LINES_EACH, EventRecorder
 from kbroker.events.group_events import CoordinatorMoved
 from kbroker.line_fields import ATTRIBUTE
 from tests.fakes.running.virtual_time import VirtualTime
@@ -25,7 +25,7 @@ def test_an_event_is_a_line_with_fields_and_is_kept(caplog: pytest.LogCaptureFix
         recorder.note(event)
 
     (line,) = caplog.records
-    assert line.message == event.sentence()
+    assert (line.name, line.message) == (GROUPS, event.sentence())
     assert getattr(line, ATTRIBUTE) == {
         "event": "coordinator_moved",
         "cause": "loaded",

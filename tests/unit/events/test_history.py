@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbroker.events.event import Event
 from kbroker.events.group_events import CoordinatorMoved
-from kbroker.events.history import EACH, FORGOTTEN_AFTER_MS, EventHistory
+from kbroker.events.history import EACH, FORGOTTEN_AFTER_MS, TOTAL_BYTES, EventHistory
 from kbroker.events.partition_events import LeaderCause, LeaderChange
 from kbroker.model import TopicPartition
 
@@ -63,6 +63,14 @@ def test_long_names_push_others_out_and_none_of_them_stays_beyond_the_bound() ->
     assert len(history) < 140
     history.add(of_group("y" * 5_000_000), 0)
     assert len(history) == 0
+
+
+def test_names_of_groups_that_are_made_again_and_again_stay_within_the_bound() -> None:
+    history = EventHistory()
+    for number in range(1_000):
+        history.add(of_group(f"{number % 50}".ljust(30_000, "x")), number)
+
+    assert len(history) * 30_000 < TOTAL_BYTES
 
 
 def test_what_is_older_than_a_day_is_not_shown() -> None:
