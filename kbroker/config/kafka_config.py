@@ -8,7 +8,7 @@ its constructor shows what it depends on. Order: defaults < profile < properties
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from kbroker.config.config_def import ConfigGroup, ConfigKey
@@ -214,6 +214,18 @@ class KafkaConfig:
         if not self.is_http_asked_for() and not all(e.port for e in self.end_points()):
             return ()
         return parse_http_addresses(HTTP_LISTENERS, self.kbroker.kbroker_http_listeners)
+
+    def with_http_at(self, end_points: Sequence[EndPoint]) -> KafkaConfig:
+        """The same settings, with the addresses that the HTTP server has got."""
+        texts = ",".join(str(each).partition("://")[2] for each in end_points)
+        if not end_points or texts == ",".join(self.kbroker.kbroker_http_listeners):
+            return self
+        return KafkaConfig(
+            {**self.texts, HTTP_LISTENERS: texts},
+            self.origins,
+            self.dynamic_default,
+            self.dynamic_broker,
+        )
 
     def is_http_asked_for(self) -> bool:
         """True if somebody has named the addresses; those of the profile may become others."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker.status import health
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.manager.log_manager import LogManager
+from kbroker.model import EndPoint
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
+from kbroker.server.start.launch import Hearer, StartOptions, prepared, run_until_signal
 from kbroker.server.start.local_cluster import LocalCluster
 from kbroker.server.start.local_configs import configs_of_brokers
 from tests.fakes.running.waiting import until
@@ -116,6 +119,35 @@ async def test_a_broker_is_not_ready_from_the_moment_it_is_to_stop(
         get(server.http_end_points[0].port, "/readyz")
 
 
+def test_a_broker_is_not_ready_from_sigterm_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_stop = threading.Event()
+    heard: list[tuple[int, str]] = []
+
+    async def held(_self: object, **_: object) -> None:
+        await asyncio.to_thread(may_stop.wait)
+
+    def terminate(port: int) -> None:
+        heard.append(get(port, "/readyz"))
+        os.kill(os.getpid(), signal.SIGTERM)
+        while (answer := get(port, "/readyz"))[0] == 200:  # the signal is on its way
+            pass
+        heard.append(answer)
+        may_stop.set()
+
+    def ask(end_points: Sequence[EndPoint]) -> None:
+        threading.Thread(target=terminate, args=(end_points[0].port,)).start()
+
+    monkeypatch.setattr(ControlledShutdown, "run", held)
+    options = StartOptions(listen=["127.0.0.1:0"], data=str(tmp_path / "d"), overrides=ASKED[1:])
+    with prepared(options, {}) as launch:
+        run_until_signal(launch, Hearer(ready=lambda _: None, http=ask))
+
+    assert [status for status, _ in heard] == [200, 503]
+    assert "the broker is stopping" in heard[1][1]
+
+
 async def test_each_broker_of_a_process_has_an_address_of_its_own(
     tmp_path: Path,
 ) -> None:
@@ -125,6 +157,11 @@ async def test_each_broker_of_a_process_has_an_address_of_its_own(
     assert one is not None
     assert other is not None
     assert len({e.port for e in cluster.http_end_points}) == 2
+    for server in (one, other):
+        (got,) = server.http_end_points  # those that were asked for had port 0
+        assert server.parts.storage.config.value("kbroker.http.listeners") == (
+            f"127.0.0.1:{got.port}",
+        )
     assert await ill(one) == await ill(other) == (200, {})
     await cluster.shutdown()
 

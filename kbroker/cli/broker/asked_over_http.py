@@ -14,6 +14,7 @@ from kbroker.http.health import problems_in
 _READY = "/readyz"
 _EVENTS = "/api/events"
 _MOST_BYTES = 10_000_000
+_LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _OK = (200,)
 _READY_OR_NOT = (200, 503)
 
@@ -26,7 +27,7 @@ def problems_at(url: str, token: str | None) -> list[str]:
     body = _body(HttpAddress(url=url, token=token), _READY, "", _READY_OR_NOT)
     try:
         return problems_in(json.loads(body))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CommandError(f"{url} does not answer as a broker's health does") from error
 
 
@@ -36,13 +37,20 @@ def events_at(url: str, token: str | None, group: str) -> list[Mapping[str, Any]
 
     Raises CommandError if no broker answers there.
     """
-    query = urlencode({"group": group})
+    query = urlencode({"group": group}, errors="surrogateescape")
     body = _body(HttpAddress(url=url, token=token), _EVENTS, query, _OK)
     try:
         rows = json.loads(body)["events"]
-        return [{**row, "at_ms": int(row["at_ms"])} for row in rows]
-    except (ValueError, KeyError, TypeError) as error:
+        return [{**row, "at_ms": _moment(row["at_ms"])} for row in rows]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise CommandError(f"{url} does not answer as a broker does") from error
+
+
+def _moment(value: Any) -> int:
+    at_ms = int(value)
+    if not 0 <= at_ms <= _LAST_MS:
+        raise ValueError("no time of a calendar")
+    return at_ms
 
 
 def _body(address: HttpAddress, path: str, query: str, statuses: Collection[int]) -> bytes:

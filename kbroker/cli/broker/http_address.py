@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import socket
-from typing import Final
+from typing import Final, TextIO
 from urllib.parse import SplitResult, urlsplit
 
 import click
@@ -17,6 +18,8 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode
 DEFAULT_URL: Final = "http://127.0.0.1:8080"  # of a broker in dev
 ANSWER_S: Final = 5.0  # how long a broker may take
 _SHOWN_CHARACTERS = 200
+_TOKEN_CHARACTERS = 4096
+_PATH = re.compile(r"[!-~]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class HttpAddress:
         place = self._place()
         kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
         connection = kind(place.hostname or "", place.port, timeout=ANSWER_S)
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}".encode()}
         prefix = place.path.rstrip("/").removesuffix(path)
         target = f"{prefix}{path}?{query}" if query else f"{prefix}{path}"
         try:
@@ -60,6 +63,10 @@ class HttpAddress:
             raise CommandError(
                 f"cannot connect to {self.url}: {reason}", ExitCode.CANNOT_CONNECT
             ) from error
+        except UnicodeError as error:  # of a part of a name that is empty, or too long
+            raise CommandError(
+                f"cannot connect to {self.url}: it has no host name", ExitCode.CANNOT_CONNECT
+            ) from error
         except HTTPException as error:
             raise CommandError(f"{self.url} does not answer as an HTTP server") from error
 
@@ -69,11 +76,28 @@ class HttpAddress:
         return CommandError(f"{self.url} answered {status}: {line[:_SHOWN_CHARACTERS]}")
 
     def _place(self) -> SplitResult:
-        place = urlsplit(self.url if "://" in self.url else f"http://{self.url}")
         try:
+            place = urlsplit(self.url if "://" in self.url else f"http://{self.url}")
             is_sound = place.scheme in ("http", "https") and place.hostname and (place.port or True)
         except ValueError:
             is_sound = False
-        if not is_sound:
+        if not is_sound or not _PATH.fullmatch(place.path):
             raise click.BadParameter(f"'{self.url}' is not http://HOST:PORT", param_hint="'--url'")
         return place
+
+
+def token_in(file: TextIO | None) -> str | None:
+    """The token that stands in the first line of a file; None without one. Raises BadParameter for
+    a file that has none.
+    """
+    if file is None:
+        return None
+    try:
+        token = file.readline(_TOKEN_CHARACTERS).strip()
+    except UnicodeDecodeError:
+        token = ""
+    if not token.isprintable() or not token:
+        raise click.BadParameter(
+            f"the first line of {file.name} is not a token", param_hint="'--token-file'"
+        )
+    return token

@@ -117,8 +117,9 @@ def health(bootstrap: str, url: str | None, token_file: TextIO | None) -> None:
 
 def _say_what_it_says(url: str, token_file: TextIO | None) -> None:
     from kbroker.cli.broker.asked_over_http import problems_at
+    from kbroker.cli.broker.http_address import token_in
 
-    problems = problems_at(url, None if token_file is None else token_file.readline().strip())
+    problems = problems_at(url, token_in(token_file))
     if problems:
         is_leaderless = any(NO_LEADER in problem for problem in problems)
         raise CommandError(

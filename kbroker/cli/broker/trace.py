@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import click
 
 from kbroker.cli.arguments.connection import CommandError
-from kbroker.cli.broker.http_address import DEFAULT_URL, HttpAddress
+from kbroker.cli.broker.http_address import DEFAULT_URL, HttpAddress, token_in
 from kbroker.cli.broker.trace_lines import HEAD, line_of
 from kbroker.cli.shown.output import counted, say
 from kbroker.tracing.trace_filter import PATH
@@ -23,6 +23,9 @@ _TABLE, _LINES = "table", "jsonl"
 _LONGEST_LINE_BYTES = 1_000_000
 _FINE = 200
 _PATTERN = "PATTERN"
+_NO_REQUEST = (  # what comes of a line that another program wrote
+    KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 
 
 @click.command()
@@ -85,9 +88,8 @@ def trace(
     query = [(name, each) for name, given in patterns.items() for each in given]
     if slower_than is not None:
         query.append(("slower_than_ms", str(slower_than)))
-    token = None if token_file is None else token_file.readline().strip()
-    address = HttpAddress(url=url, token=token)
-    with address.asked(PATH, urlencode(query)) as (sock, answer):
+    address = HttpAddress(url=url, token=token_in(token_file))
+    with address.asked(PATH, urlencode(query, errors="surrogateescape")) as (sock, answer):
         if answer.status != _FINE:
             with address.reached():
                 body = answer.read(_LONGEST_LINE_BYTES)
@@ -95,7 +97,7 @@ def trace(
         values = _values(sock, answer, seconds)
         try:
             is_enough = _print_all(values, count, output)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except _NO_REQUEST as error:
             raise CommandError(f"{url} does not answer as a broker does") from error
     if not is_enough and seconds is None:
         raise CommandError(f"{url} has ended: the broker has stopped, or this has not kept up")

@@ -131,10 +131,10 @@ def describe(
     records between them are gone.
     """
     if events:
+        from kbroker.cli.broker.http_address import token_in
         from kbroker.cli.group.events import print_events
 
-        token = None if token_file is None else token_file.readline().strip()
-        print_events(list(dict.fromkeys(names)), urls, token, output)
+        print_events(list(dict.fromkeys(names)), urls, token_in(token_file), output)
         return
     with cluster_links(bootstrap) as links:
         groups = [read_group(links, name) for name in dict.fromkeys(names)]

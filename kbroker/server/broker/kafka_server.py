@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbroker.config.kafka_config import KafkaConfig
@@ -178,6 +179,8 @@ class KafkaServer:
         if self._http is not None:
             self._http.start()
             self._undo.push_async_callback(self._http.stop)
+            config = self._requested.config.with_http_at(self._http.end_points)
+            self._requested = replace(self._requested, config=config)
 
     def _checks(self) -> Iterator[Check | None]:
         return checks_of(

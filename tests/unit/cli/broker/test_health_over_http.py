@@ -86,9 +86,10 @@ def test_details_need_the_token(tmp_path: Path) -> None:
         (b"HTTP/1.1 404 Not Found\r\n\r\nno such page\nat all", "answered 404: no such page"),
         (b"HTTP/1.1 200 OK\r\n\r\n<html>", "does not answer as a broker's health does"),
         (b"HTTP/1.1 200 OK\r\n\r\n[]", "does not answer as a broker's health does"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 9_999, "does not answer as a broker's health does"),
         (b"\x00\x00\x00\x05hello\r\n", "does not answer as an HTTP server"),
     ],
-    ids=["other page", "HTML", "other JSON", "no HTTP"],
+    ids=["other page", "HTML", "other JSON", "deep JSON", "no HTTP"],
 )
 def test_what_is_no_broker_is_named_as_such(sent: bytes, said: str) -> None:
     with answering(sent) as url:
@@ -97,6 +98,31 @@ def test_what_is_no_broker_is_named_as_such(sent: bytes, said: str) -> None:
     assert (raised.message, raised.code) == (f"{url} {said}", ExitCode.ITEM_FAILED)
 
 
-@pytest.mark.parametrize("url", ["http://", "ftp://h:1", "http://h:port", "http://h:99999"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://", "ftp://h:1", "http://h:port", "http://h:99999", "http://[", "http://h/a b",
+        "http://h/\u00e9",
+    ],
+)  # fmt: skip
 def test_what_is_no_address_is_refused(url: str) -> None:
     assert isinstance(outcome("--url", url), click.BadParameter)
+
+
+def test_a_name_that_cannot_be_is_where_nobody_can_connect() -> None:
+    raised = error("--url", "http://a..b:1")
+
+    assert raised.message == "cannot connect to http://a..b:1: it has no host name"
+    assert raised.code == ExitCode.CANNOT_CONNECT
+
+
+def test_a_token_may_have_any_letters_and_a_file_without_one_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    with HttpHere(guard=Guard(token="geheim\xe9")) as here:
+        here.checks = [Check(name="disks", problem="offline: /data")]
+        options = ("--url", f"http://127.0.0.1:{here.port}", "--token-file", str(file))
+        file.write_text("geheim\xe9\n", encoding="utf-8")
+        assert error(*options).message == "disks: offline: /data"
+        for written in (b"", b"\n", b"\xff\xff", b"a\x00b\n"):
+            file.write_bytes(written)
+            assert isinstance(outcome(*options), click.BadParameter)
