@@ -8,7 +8,7 @@ the first question for a group.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -85,7 +85,7 @@ def _inside(
     begin("brokers, topics and partitions")
     cluster = seen_cluster(links)
     begin("brokers at the addresses that clients are given")
-    brokers = _brokers(links, settings)
+    brokers = _brokers(links, settings, cluster.controller_id)
     trial, group, ahead_ms = None, None, {}
     untried = _obstacle(cluster, brokers)
     if untried is not None:
@@ -113,20 +113,25 @@ def _inside(
     return Examination(seen=seen, untried=untried)
 
 
-def _brokers(links: ClusterLinks, settings: ConnectionSettings) -> list[SeenBroker]:
+def _brokers(
+    links: ClusterLinks, settings: ConnectionSettings, controller_id: int
+) -> list[SeenBroker]:
     """Return every broker as seen at the address that clients are given. Several are asked at once,
     because a large cluster behind a wall would take its number times the time-out.
     """
     places = sorted(addresses_given(links).items())
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        asked = [pool.submit(seen_broker, node_id, *at, settings) for node_id, at in places]
+        asked = [
+            pool.submit(seen_broker, node_id, *at, settings, is_controller=node_id == controller_id)
+            for node_id, at in places
+        ]
         try:
             return [each.result() for each in asked]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C
 
 
-def _obstacle(cluster: SeenCluster, brokers: Iterable[SeenBroker]) -> str | None:
+def _obstacle(cluster: SeenCluster, brokers: Sequence[SeenBroker]) -> str | None:
     """Return why nothing can be tried: it would take long and find the same faults again."""
     closed = [
         broker.node_id
@@ -137,7 +142,8 @@ def _obstacle(cluster: SeenCluster, brokers: Iterable[SeenBroker]) -> str | None
     ]
     if closed:
         return "not every broker is at the address that clients are given"
-    if cluster.controller_id not in cluster.broker_ids:
+    is_silent = any(broker.silence is not None for broker in brokers)
+    if is_silent or cluster.controller_id not in cluster.broker_ids:
         return "there is no controller"
     return None
 

@@ -96,7 +96,9 @@ class Directory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenBroker:
     """A broker at the address that clients are given. `disowned`: the words with which it says that
-    it is another broker. `settings` None: it does not say them.
+    it is another broker. `settings` None: it does not say them. `silence`: why it does not answer
+    as the controller, which the brokers name it; `makes_topics`: as such it says that it would make
+    a topic with the brokers' own numbers of partitions and replicas.
     """
 
     node_id: int
@@ -104,6 +106,8 @@ class SeenBroker:
     disowned: str | None = None
     settings: Mapping[str, str] | None = None
     directories: tuple[Directory, ...] = ()
+    silence: str | None = None
+    makes_topics: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from kbroker.cli.doctor.observations import Directory, SeenBroker, SeenCluster, SeenTopic
 from kbroker.cli.doctor.probes.doors import knock
 from kbroker.cli.doctor.rules.settings import WATCHED
+from kbroker.cli.doctor.rules.topics import TRIAL_PREFIX
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import minimums_in_sync
@@ -20,6 +21,7 @@ from kbroker.client.connection_settings import ConnectionSettings
 from kbroker.client.partition_health import health_of
 from kbroker.client.partition_requests import moves_under_way
 from kbroker.client.topic_figures import found_at, leaders_of
+from kbroker.client.topic_requests import BROKERS_DEFAULT
 from kbroker.client.topic_rows import rows_of
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
@@ -29,11 +31,16 @@ from kbroker.model import (
     ReplicaAssignment,
     TopicPartition,
 )
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kbroker.protocol.messages.list_offsets import MAX_TIMESTAMP
 from kbroker.protocol.messages.metadata import MetadataResponse
 
+_WITH_DEFAULTS = 4  # the version of CreateTopics from which brokers choose numbers
+_CONTROLLER_MS = 3_000
+_NO_CONTROLLER = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
 _OTHER_ID = "broker id"  # in the words of a broker that is asked for the settings of another one
 _STAMPED = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)  # brokers put their own times into them
 
@@ -67,19 +74,28 @@ def addresses_given(links: ClusterLinks) -> dict[int, tuple[str, int]]:
     return {broker.node_id: (broker.host, broker.port) for broker in links.describe([]).brokers}
 
 
-def seen_broker(node_id: int, host: str, port: int, settings: ConnectionSettings) -> SeenBroker:
-    """Return a broker at the address that clients are given, and what it says of itself there."""
+def seen_broker(
+    node_id: int, host: str, port: int, settings: ConnectionSettings, *, is_controller: bool
+) -> SeenBroker:
+    """Return a broker at the address that clients are given, and what it says of itself there;
+    `is_controller`: the brokers name it as such.
+    """
     door, link = knock(host, port, settings)
     if link is None:
         return SeenBroker(node_id=node_id, door=door)
     with closing(link):
         disowned, values = _own_settings(link, node_id)
+        silence, makes_topics = None, False
+        if is_controller and disowned is None:
+            silence, makes_topics = _as_controller(link)
         return SeenBroker(
             node_id=node_id,
             door=door,
             disowned=disowned,
             settings=values,
             directories=_directories(link) if disowned is None else (),
+            silence=silence,
+            makes_topics=makes_topics,
         )
 
 
@@ -142,6 +158,30 @@ def _own_settings(link: BrokerLink, node_id: int) -> tuple[str | None, dict[str,
     if result.error_code:
         return None, None
     return None, {row.name: row.value for row in result.configs if row.value is not None}
+
+
+def _as_controller(link: BrokerLink) -> tuple[str | None, bool]:
+    """Ask a controller whether a topic could be made, with the brokers' own numbers of partitions
+    and replicas; none is made. Returns why it does not say, None if it says yes or no, and whether
+    it says yes. A broker of KRaft passes the question on to the controller there is.
+    """
+    served = link.served.get(ApiKey.CREATE_TOPICS)
+    if served is None or served.highest < _WITH_DEFAULTS:
+        return None, False
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=f"{TRIAL_PREFIX}asked",
+        num_partitions=BROKERS_DEFAULT,
+        replication_factor=BROKERS_DEFAULT,
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=_CONTROLLER_MS, validate_only=True)
+    try:
+        (result,) = link.ask(request).topics
+    except OSError as error:
+        return str(error), False
+    except (KafkaError, ValueError):
+        return None, False
+    code = ErrorCode(result.error_code)
+    return code.name if code in _NO_CONTROLLER else None, code == ErrorCode.NONE
 
 
 def _directories(link: BrokerLink) -> tuple[Directory, ...]:

@@ -15,21 +15,33 @@ _MEBIBYTE = 1024**2
 
 
 def missing_controller(seen: Observations) -> Iterator[Finding]:
-    """Find a cluster without a controller, or with one that is not among its brokers."""
+    """Find a cluster without a controller, or with one that is not among its brokers, or that does
+    not answer for one.
+    """
     cluster = seen.cluster
-    if cluster is None or cluster.controller_id in cluster.broker_ids:
+    if cluster is None:
         return
-    yield Finding(
-        code="no-controller",
-        severity=Severity.ERROR,
-        subject=_CLUSTER,
-        seen=f"the brokers name {cluster.controller_id} as controller, which is not one of them"
-        if cluster.has_controller
-        else "the brokers name no controller",
-        means="No topic can be made or changed, and no partition gets another leader.",
-        mends="Check that the brokers reach their ZooKeeper, or that most KRaft controllers run; "
-        "their logs say what they wait for.",
-    )
+    said = None
+    if not cluster.has_controller:
+        said = "the brokers name no controller"
+    elif cluster.controller_id not in cluster.broker_ids:
+        said = f"the brokers name {cluster.controller_id} as controller, which is not one of them"
+    for broker in seen.brokers:
+        if broker.silence is not None:
+            said = (
+                f"broker {broker.node_id}, which is named as controller, does not say whether a "
+                f"topic could be made: {broker.silence}"
+            )
+    if said is not None:
+        yield Finding(
+            code="no-controller",
+            severity=Severity.ERROR,
+            subject=_CLUSTER,
+            seen=said,
+            means="No topic can be made or changed, and no partition gets another leader.",
+            mends="Check that the brokers reach their ZooKeeper, or that most KRaft controllers "
+            "run; their logs say what they wait for.",
+        )
 
 
 def leaderless(seen: Observations) -> Iterator[Finding]:

@@ -38,7 +38,11 @@ _ALIKE = (_AUTO_CREATE, _LARGEST_MESSAGE, _MIN_ISR, _REPLICAS, _UNCLEAN)
 
 
 def too_many_replicas(seen: Observations) -> Iterator[Finding]:
-    """Find brokers that make topics with more replicas than there are brokers."""
+    """Find brokers that make topics with more replicas than there are brokers, unless one says that
+    it would make one all the same.
+    """
+    if any(broker.makes_topics for broker in seen.brokers):
+        return
     there = len(seen.cluster.broker_ids) if seen.cluster else 0
     for value, node_ids in _numbers(seen, _REPLICAS).items():
         if there and value > there:

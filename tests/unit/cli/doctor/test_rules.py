@@ -241,6 +241,9 @@ def test_a_controller_that_is_missing_or_gone_is_named() -> None:
     assert codes(with_cluster(controller_id=-1)) == {"no-controller": "error"}
     (finding,) = diagnose(with_cluster(controller_id=9))
     assert "name 9 as controller, which is not one of them" in finding.seen
+    (finding,) = diagnose(with_broker(silence="REQUEST_TIMED_OUT"))
+    assert finding.code == "no-controller"
+    assert finding.seen.endswith("does not say whether a topic could be made: REQUEST_TIMED_OUT")
 
 
 def test_partitions_are_named_once_by_the_worst_that_they_lack() -> None:
@@ -327,6 +330,13 @@ def test_internal_topics_that_cannot_be_made_are_named_until_they_are_there() ->
 )
 def test_settings_that_bite_are_named(name: str, value: str, code: str, severity: str) -> None:
     assert codes(with_settings(**{name: value})) == {code: severity}
+
+
+def test_a_number_of_replicas_that_the_controller_takes_all_the_same_is_fine() -> None:
+    seen = with_settings(default_replication_factor="4")
+    first, *others = seen.brokers
+
+    assert codes(replace(seen, brokers=(replace(first, makes_topics=True), *others))) == {}
 
 
 def test_settings_that_differ_are_named_with_their_brokers() -> None:
