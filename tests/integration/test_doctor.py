@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -284,6 +285,27 @@ def test_a_missing_controller_is_named() -> None:
             ),
         }
         assert found("--bootstrap", broker.address) == {"no-controller": "error"}
+
+
+def test_a_broker_that_never_answers_some_questions_is_asked_the_others() -> None:
+    may_end = threading.Event()
+
+    def never(_request: Message) -> Message | None:
+        may_end.wait()
+        return None
+
+    broker = ScriptedBroker({DescribeConfigsRequest: never})
+    here = {1: ("127.0.0.1", broker.port)}
+    lost = DescribeLogDirsResponse.DescribeLogDirsResult(
+        log_dir="/a", error_code=ErrorCode.KAFKA_STORAGE_ERROR
+    )
+    broker.script |= {
+        MetadataRequest: scripted(broker, here),
+        DescribeLogDirsRequest: lambda _: DescribeLogDirsResponse(results=[lost]),
+    }
+    with broker:
+        assert found("--bootstrap", broker.address, *QUICK) == {"offline-directory": "error"}
+        may_end.set()
 
 
 def test_two_brokers_at_one_address_and_an_address_for_listening_are_named() -> None:

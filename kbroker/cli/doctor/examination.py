@@ -20,12 +20,7 @@ from kbroker.cli.doctor.observations import (
     SeenBroker,
     SeenCluster,
 )
-from kbroker.cli.doctor.probes.clusters import (
-    addresses_given,
-    latest_ahead_ms,
-    seen_broker,
-    seen_cluster,
-)
+from kbroker.cli.doctor.probes.clusters import latest_ahead_ms, seen_broker, seen_cluster
 from kbroker.cli.doctor.probes.doors import knock, patience_of
 from kbroker.cli.doctor.probes.trials import Session, asked_group, tried_group, tried_topic
 from kbroker.cli.doctor.rules.numbers import number_of
@@ -34,6 +29,7 @@ from kbroker.client.bootstrap import Bootstrap, addresses_of, option_of, setting
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection_settings import ConnectionSettings
 from kbroker.model import GROUP_METADATA_TOPIC
+from kbroker.protocol.messages.metadata import MetadataResponse
 
 _SESSION_MS, _REBALANCE_MS = 10_000, 10_000
 _LONGEST_JOIN_MS = 10_000
@@ -68,24 +64,27 @@ def examine(
     open_doors = [door for door in doors if door.lets_in]
     if not open_doors:
         return Examination(seen=Observations(protocol=settings.protocol, doors=tuple(doors)))
-    address = Bootstrap(",".join(door.name for door in open_doors), settings)
-    with closing(ClusterLinks(address, tell=tell)) as links:
-        return _inside(links, doors, writes=writes, begin=begin, tell=tell)
+    # A cluster that has lost its metadata answers some questions never.
+    impatient = replace(settings, request_timeout_s=patience_of(settings).answer_s)
+    names = ",".join(door.name for door in open_doors)
+    with closing(ClusterLinks(Bootstrap(names, impatient), tell=tell)) as links:
+        return _inside(links, settings, doors, writes=writes, begin=begin, tell=tell)
 
 
 def _inside(
     links: ClusterLinks,
+    settings: ConnectionSettings,
     doors: Iterable[Door],
     *,
     writes: bool,
     begin: Callable[[str], None],
     tell: Callable[[str], None],
 ) -> Examination:
-    settings = settings_of(links.bootstrap)
-    begin("brokers, topics and partitions")
-    cluster = seen_cluster(links)
     begin("brokers at the addresses that clients are given")
-    brokers = _brokers(links, settings, cluster.controller_id)
+    brokers = _brokers(links.describe([]), settings)
+    begin("brokers, topics and partitions")
+    has_controller = all(broker.silence is None for broker in brokers)
+    cluster = seen_cluster(links, has_controller=has_controller)
     trial, group, ahead_ms = None, None, {}
     untried = _obstacle(cluster, brokers)
     if untried is not None:
@@ -95,7 +94,9 @@ def _inside(
         name = TRIAL_PREFIX + secrets.token_hex(4)
         if writes:
             begin("a record")
-            trial = tried_topic(links, name, cluster.broker_ids, tell)
+            address = Bootstrap(links.bootstrap, settings)
+            with closing(ClusterLinks(address, tell=tell)) as patient:
+                trial = tried_topic(patient, name, cluster.broker_ids, tell)
         if writes or cluster.has_topic(GROUP_METADATA_TOPIC):
             begin("a group")
             group = _group(links, name, brokers)
@@ -113,13 +114,12 @@ def _inside(
     return Examination(seen=seen, untried=untried)
 
 
-def _brokers(
-    links: ClusterLinks, settings: ConnectionSettings, controller_id: int
-) -> list[SeenBroker]:
+def _brokers(described: MetadataResponse, settings: ConnectionSettings) -> list[SeenBroker]:
     """Return every broker as seen at the address that clients are given. Several are asked at once,
     because a large cluster behind a wall would take its number times the time-out.
     """
-    places = sorted(addresses_given(links).items())
+    controller_id = described.controller_id
+    places = sorted((each.node_id, (each.host, each.port)) for each in described.brokers)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         asked = [
             pool.submit(seen_broker, node_id, *at, settings, is_controller=node_id == controller_id)
@@ -142,8 +142,10 @@ def _obstacle(cluster: SeenCluster, brokers: Sequence[SeenBroker]) -> str | None
     ]
     if closed:
         return "not every broker is at the address that clients are given"
-    is_silent = any(broker.silence is not None for broker in brokers)
-    if is_silent or cluster.controller_id not in cluster.broker_ids:
+    if (
+        any(broker.silence is not None for broker in brokers)
+        or cluster.controller_id not in cluster.broker_ids
+    ):
         return "there is no controller"
     return None
 

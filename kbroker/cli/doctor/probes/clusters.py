@@ -9,11 +9,16 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing, suppress
 
-from kbroker.cli.doctor.observations import Directory, SeenBroker, SeenCluster, SeenTopic
-from kbroker.cli.doctor.probes.doors import knock
+from kbroker.cli.doctor.observations import (
+    Directory,
+    Door,
+    SeenBroker,
+    SeenCluster,
+    SeenTopic,
+)
+from kbroker.cli.doctor.probes.doors import Inside, knock
 from kbroker.cli.doctor.rules.settings import WATCHED
 from kbroker.cli.doctor.rules.topics import TRIAL_PREFIX
-from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import minimums_in_sync
 from kbroker.client.cluster_links import ClusterLinks
@@ -41,14 +46,18 @@ from kbroker.protocol.messages.metadata import MetadataResponse
 _WITH_DEFAULTS = 4  # the version of CreateTopics from which brokers choose numbers
 _CONTROLLER_MS = 3_000
 _NO_CONTROLLER = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
+_LOST = (OSError, ClientError, KafkaError)
 _OTHER_ID = "broker id"  # in the words of a broker that is asked for the settings of another one
 _STAMPED = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)  # brokers put their own times into them
 
 
-def seen_cluster(links: ClusterLinks) -> SeenCluster:
-    """Return brokers, controller and topics. Raises OSError if no broker answers."""
+def seen_cluster(links: ClusterLinks, *, has_controller: bool) -> SeenCluster:
+    """Return brokers, controller and topics; without a controller brokers may wait for ever for
+    what else there is to know. Raises OSError if no broker answers.
+    """
     described = links.describe(None)
-    minimums = _minimums(links, described)
+    minimums = _minimums(links, described) if has_controller else None
+    moves = _moves(links, described.controller_id) if has_controller else None
     ids = tuple(sorted(broker.node_id for broker in described.brokers))
     away: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     offline: defaultdict[int, list[TopicPartition]] = defaultdict(list)
@@ -63,15 +72,10 @@ def seen_cluster(links: ClusterLinks) -> SeenCluster:
         controller_id=described.controller_id,
         broker_ids=ids,
         topics=tuple(_topic(each, minimums) for each in described.topics),
-        health=health_of(described.topics, minimums, _moves(links, described.controller_id)),
+        health=health_of(described.topics, minimums, moves),
         away={node_id: tuple(places) for node_id, places in away.items()},
         offline={node_id: tuple(places) for node_id, places in offline.items()},
     )
-
-
-def addresses_given(links: ClusterLinks) -> dict[int, tuple[str, int]]:
-    """Return the addresses of brokers as clients are given them. Raises OSError."""
-    return {broker.node_id: (broker.host, broker.port) for broker in links.describe([]).brokers}
 
 
 def seen_broker(
@@ -83,17 +87,17 @@ def seen_broker(
     door, link = knock(host, port, settings)
     if link is None:
         return SeenBroker(node_id=node_id, door=door)
-    with closing(link):
-        disowned, values = _own_settings(link, node_id)
+    with closing(Inside(door, settings, link)) as inside:
+        disowned, values = _own_settings(inside, node_id)
         silence, makes_topics = None, False
-        if is_controller and disowned is None:
-            silence, makes_topics = _as_controller(link)
+        if is_controller and disowned is None and _says_what_it_would_make(door):
+            silence, makes_topics = _as_controller(inside)
         return SeenBroker(
             node_id=node_id,
             door=door,
             disowned=disowned,
             settings=values,
-            directories=_directories(link) if disowned is None else (),
+            directories=_directories(inside) if disowned is None else (),
             silence=silence,
             makes_topics=makes_topics,
         )
@@ -141,7 +145,7 @@ def _moves(
     return None
 
 
-def _own_settings(link: BrokerLink, node_id: int) -> tuple[str | None, dict[str, str] | None]:
+def _own_settings(inside: Inside, node_id: int) -> tuple[str | None, dict[str, str] | None]:
     """Return the words with which a broker says that it is another one, and its settings."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=ResourceType.BROKER,
@@ -149,8 +153,8 @@ def _own_settings(link: BrokerLink, node_id: int) -> tuple[str | None, dict[str,
         configuration_keys=list(WATCHED),
     )
     try:
-        (result,) = link.ask(DescribeConfigsRequest(resources=[resource])).results
-    except (OSError, KafkaError, ValueError):
+        (result,) = inside.ask(DescribeConfigsRequest(resources=[resource])).results
+    except (*_LOST, ValueError):
         return None, None
     said = result.error_message or ""
     if result.error_code == ErrorCode.INVALID_REQUEST and _OTHER_ID in said:
@@ -160,14 +164,16 @@ def _own_settings(link: BrokerLink, node_id: int) -> tuple[str | None, dict[str,
     return None, {row.name: row.value for row in result.configs if row.value is not None}
 
 
-def _as_controller(link: BrokerLink) -> tuple[str | None, bool]:
+def _says_what_it_would_make(door: Door) -> bool:
+    served = door.serves.get(ApiKey.CREATE_TOPICS)
+    return served is not None and served.highest >= _WITH_DEFAULTS
+
+
+def _as_controller(inside: Inside) -> tuple[str | None, bool]:
     """Ask a controller whether a topic could be made, with the brokers' own numbers of partitions
     and replicas; none is made. Returns why it does not say, None if it says yes or no, and whether
     it says yes. A broker of KRaft passes the question on to the controller there is.
     """
-    served = link.served.get(ApiKey.CREATE_TOPICS)
-    if served is None or served.highest < _WITH_DEFAULTS:
-        return None, False
     topic = CreateTopicsRequest.CreatableTopic(
         name=f"{TRIAL_PREFIX}asked",
         num_partitions=BROKERS_DEFAULT,
@@ -175,19 +181,19 @@ def _as_controller(link: BrokerLink) -> tuple[str | None, bool]:
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=_CONTROLLER_MS, validate_only=True)
     try:
-        (result,) = link.ask(request).topics
+        (result,) = inside.ask(request).topics
     except OSError as error:
         return str(error), False
-    except (KafkaError, ValueError):
+    except (ClientError, KafkaError, ValueError):
         return None, False
     code = ErrorCode(result.error_code)
     return code.name if code in _NO_CONTROLLER else None, code == ErrorCode.NONE
 
 
-def _directories(link: BrokerLink) -> tuple[Directory, ...]:
+def _directories(inside: Inside) -> tuple[Directory, ...]:
     try:
-        answer = link.ask(DescribeLogDirsRequest(topics=[]))
-    except (OSError, KafkaError):
+        answer = inside.ask(DescribeLogDirsRequest(topics=[]))
+    except _LOST:
         return ()
     return tuple(
         Directory(

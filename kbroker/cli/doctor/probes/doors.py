@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kbroker.cli.doctor.observations import Door
 from kbroker.cli.doctor.probes.speech import listen
@@ -16,6 +17,7 @@ from kbroker.client.connection_settings import ConnectionSettings
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import KafkaError
 from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.schema import Message
 
 _ANSWER_S, _CONNECT_S = 5.0, 3.0
 _LISTEN_S = 2.0
@@ -36,6 +38,36 @@ def patience_of(settings: ConnectionSettings) -> Patience:
     answer_s = settings.request_timeout_s or _ANSWER_S
     connect_s = settings.connect_timeout_s or min(_CONNECT_S, answer_s)
     return Patience(connect_s, answer_s, min(_LISTEN_S, answer_s))
+
+
+class Inside:
+    """A broker that has let us in. After a question without an answer it gets a new link, as the
+    old one would give that answer to the next question.
+    """
+
+    def __init__(self, door: Door, settings: ConnectionSettings, link: BrokerLink) -> None:
+        self._door = door
+        self._settings = settings
+        self._link: BrokerLink | None = link
+
+    def ask(self, request: Message) -> Any:
+        """Return the answer. Raises OSError if none comes, ClientError if we are not let in again,
+        KafkaError if the broker does not know the request.
+        """
+        if self._link is None:
+            answer_s = patience_of(self._settings).answer_s
+            self._link = BrokerLink(self._door.host, self._door.port, answer_s, self._settings)
+        try:
+            return self._link.ask(request)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
 
 def knock(host: str, port: int, settings: ConnectionSettings) -> tuple[Door, BrokerLink | None]:
