@@ -48,12 +48,14 @@ class HttpServer:
         *,
         may_move: bool = False,
         limits: Limits | None = None,
+        setting: str = HTTP_LISTENERS,
     ) -> None:
-        """`may_move`: another free port is used if one is taken."""
+        """`may_move`: another free port is used if one is taken. `setting` has the addresses."""
         self._wanted = end_points
         self._make_application = make_application
         self._may_move = may_move
         self._limits = limits
+        self._setting = setting
         self._sockets: list[socket.socket] = []
         self._thread: _HttpThread | None = None
         self.end_points: tuple[EndPoint, ...] = ()  # with their real ports
@@ -94,7 +96,7 @@ class HttpServer:
             except OSError as error:
                 if error.errno == errno.EADDRINUSE and port != ports[-1]:
                     continue
-                raise refusal(end_point, error, HTTP_LISTENERS) from error
+                raise refusal(end_point, error, self._setting) from error
             return sock, replace(wanted, port=sock.getsockname()[1])
         raise AssertionError("the last port is taken or refused")
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option
-from kbroker.cli.shown.output import say
+from kbroker.cli.arguments.connection import (
+    CommandError,
+    ExitCode,
+    bootstrap_option,
+    link_errors,
+)
+from kbroker.client.bootstrap import check_reachable
 from kbroker.config.http_addresses import is_loopback, parse_http_addresses
 from kbroker.errors import ConfigError
 
@@ -19,12 +25,13 @@ if TYPE_CHECKING:
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.http_server import HttpServer
 
+_OPTION = "--listen"
 _LISTEN = "127.0.0.1:8081"  # 8080 is a broker's own
 
 
 @click.command()
 @click.option(
-    "--listen",
+    _OPTION,
     metavar="HOST:PORT",
     help=f"Address to listen on, port 0 picks a free one (default: {_LISTEN}, or the next free "
     "port).",
@@ -63,19 +70,21 @@ def console(
 
     token = None if token_file is None else _token(token_file)
     try:
-        (end_point,) = parse_http_addresses("--listen", [listen or _LISTEN])
+        (end_point,) = parse_http_addresses(_OPTION, [listen or _LISTEN])
     except ConfigError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
+        raise CommandError(f"{_OPTION} '{listen}' is not HOST:PORT", ExitCode.USAGE) from error
     if token is None and not is_loopback(end_point.host):
         raise CommandError(
             "other machines reach this address: give --token-file, or listen on 127.0.0.1",
             ExitCode.USAGE,
         )
+    with link_errors(bootstrap):
+        check_reachable(bootstrap)  # later a page says so, and comes back by itself
     made = partial(
         _application, bootstrap, (read_only, no_messages), ((*hosts, end_point.host), token)
     )
     try:
-        asyncio.run(_serve(HttpServer([end_point], made, may_move=listen is None)))
+        asyncio.run(_serve(HttpServer([end_point], made, may_move=listen is None, setting=_OPTION)))
     except ConfigError as error:
         raise CommandError(str(error)) from error
 
@@ -87,7 +96,8 @@ async def _serve(server: HttpServer) -> None:
         loop.add_signal_handler(number, end.set)
     server.start()
     for end_point in server.end_points:
-        say(f"console at http://{str(end_point).partition('://')[2]}/")
+        click.echo(f"console at http://{str(end_point).partition('://')[2]}/")
+    sys.stdout.flush()
     await end.wait()
     await server.stop()
 

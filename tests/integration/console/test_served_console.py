@@ -73,10 +73,10 @@ def test_the_command_serves_it_for_any_broker_within_its_limits(tmp_path: Path) 
     with Broker() as broker:
         command = ("console", "--bootstrap", broker.bootstrap, "--listen", "127.0.0.1:0")
         options = ("--read-only", "--no-messages", "--token-file", str(token), "--host", "kafka")
-        with ForkedKbroker(*command, *options, stderr=subprocess.PIPE, text=True) as process:
+        with ForkedKbroker(*command, *options, stdout=subprocess.PIPE, text=True) as process:
             try:
-                assert process.stderr is not None
-                line = process.stderr.readline()
+                assert process.stdout is not None
+                line = process.stdout.readline()
                 port = int(re.findall(r":(\d+)/$", line)[0])
                 assert ask(port, "/topics")[0] == 401
                 known = {"authorization": "Bearer s3cret"}
@@ -98,7 +98,6 @@ def test_the_command_refuses_an_address_that_others_reach_without_a_token(tmp_pa
     for options, words in (
         (["--listen", "0.0.0.0:0"], "--token-file"),
         (["--token-file", str(empty)], "is empty"),
-        (["--listen", "nowhere"], "HOST:PORT"),
     ):
         error = CliRunner().invoke(console, options, standalone_mode=False).exception
 
