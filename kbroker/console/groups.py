@@ -32,6 +32,7 @@ from kbroker.client.topic_figures import leaders_of, offsets_at
 from kbroker.client.unknown_names import no_such
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
 from kbroker.console.gaps import Gaps
+from kbroker.console.group_lags import lags_of
 from kbroker.console.pages import Page, Wanted, page_of
 from kbroker.console.partition_figures import sum_of
 from kbroker.console.topic_lookup import NotFoundError
@@ -41,12 +42,15 @@ from kbroker.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A group as its coordinator lists it; older brokers give neither state nor type."""
+    """A group as its coordinator lists it; older brokers give neither state nor type. `lag` is None
+    if nothing is committed, or an end is not known.
+    """
 
     group: str
     state: str | None
     protocol_type: str
     type: str | None
+    lag: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +111,7 @@ class ResetPreview:
 
 
 async def groups(cluster: ConsoledCluster, wanted: Wanted) -> GroupPage:
-    """List groups. Raises ClientError."""
+    """List groups; lags are asked for those of the page only. Raises ClientError."""
     return await cluster.ask(lambda work: _groups(work, wanted))
 
 
@@ -152,17 +156,23 @@ def _groups(work: Work, wanted: Wanted) -> GroupPage:
     listed = listed_groups(links)
     with gaps.around("some groups"):
         check_all_listed(links, GROUP)
+    page = page_of(listed, wanted, lambda each: str(each.group_id))
+    lags = lags_of(work, [str(each.group_id) for each in page.rows], gaps)
     gaps.tell_silent(links.silent)
-    rows = [
+    rows = tuple(
         GroupRow(
             group=str(each.group_id),
             state=each.group_state or None,
             protocol_type=each.protocol_type,
             type=each.group_type or None,
+            lag=lags.get(str(each.group_id)),
         )
-        for each in listed
-    ]
-    return GroupPage(page=page_of(rows, wanted, lambda row: row.group), gaps=gaps.sentences())
+        for each in page.rows
+    )
+    return GroupPage(
+        page=Page(rows=rows, total=page.total, number=page.number, pages=page.pages),
+        gaps=gaps.sentences(),
+    )
 
 
 def _group(work: Work, name: str) -> GroupDetails:

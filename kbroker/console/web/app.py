@@ -83,9 +83,11 @@ class ConsoleApplication:
         except RefusedError as error:
             return self._failed(request, error.status, error.sentence)
         except EndingError as error:
-            return self._failed(request, status_of(error), error.sentence)
+            status = status_of(error)
+            # A cluster that is away comes back, and so may a group or topic that has gone.
+            return self._failed(request, status, error.sentence, is_passing=status in (404, 503))
         except KafkaError as error:
-            return self._failed(request, 409, str(error))
+            return self._failed(request, 409, str(error), is_passing=error.code.retriable)
         except Exception:
             _log.exception("cannot answer %s", ascii(request.path))
             return self._failed(request, 500, "internal error: the log has it")
@@ -115,10 +117,13 @@ class ConsoleApplication:
         if route.method == "POST" and _media_type(request) != expected:
             raise RefusedError(415, f"the content type is {expected}")
 
-    def _failed(self, request: WebRequest, status: int, sentence: str) -> Answer:
+    def _failed(
+        self, request: WebRequest, status: int, sentence: str, *, is_passing: bool = False
+    ) -> Answer:
         if _is_of_api(request):
             return api_error(status, sentence)
-        return error_page(self._console, request, status, sentence)
+        is_passing = is_passing and request.method == "GET"
+        return error_page(self._console, request, status, sentence, is_passing=is_passing)
 
 
 async def _while_there(answer: Coroutine[Any, Any, T], receive: Receive) -> T | None:

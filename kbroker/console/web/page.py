@@ -72,20 +72,21 @@ def to_page(console: Console, *segments: str | int, said: tuple[str, ...] = ()) 
     return Answer(status=303, headers=(("location", address(*segments, noted=noted)), *SECURITY))
 
 
-def error_page(console: Console, request: WebRequest, status: int, sentence: str) -> Answer:
-    """Return a page that holds one sentence; a cluster that is away is looked for again."""
-    is_away = status == 503
+def error_page(
+    console: Console, request: WebRequest, status: int, sentence: str, *, is_passing: bool = False
+) -> Answer:
+    """Return a page that holds one sentence; if that may change, it looks again by itself."""
     titles = {403: "Not allowed", 404: "Not found", 503: "No answer"}
     again = (
         element("p", f"This page looks again every {_RETRY_S} seconds.", class_="quiet")
-        if is_away
+        if is_passing
         else None
     )
     content = PageContent(
         title=titles.get(status, "Not possible"),
         body=again,
         refused=(sentence,),
-        refresh_s=_RETRY_S if is_away else None,
+        refresh_s=_RETRY_S if is_passing else None,
     )
     return page(console, request, content, status)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlencode
 
@@ -102,3 +103,24 @@ class ConsoleClient:
         found = {name.decode(): value.decode() for name, value in start["headers"]}
         body = b"".join(piece["body"] for piece in pieces)
         return Answered(status=start["status"], headers=found, body=body)
+
+
+class HttpConsoleClient(ConsoleClient):
+    """Asks the console that a broker serves at its HTTP address."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def ask(self, method: str, target: str, body: bytes, **headers: str) -> Answered:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+
+        def ask() -> Answered:
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection.request(method, target, body or None, named)
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            read = Answered(status=answer.status, headers=found, body=answer.read())
+            connection.close()
+            return read
+
+        return await asyncio.to_thread(ask)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from kbroker.console.web.api import cluster_operations, topic_operations
+from kbroker.console.web.api import (
+    cluster_operations,
+    event_operations,
+    group_operations,
+    topic_operations,
+)
 from kbroker.console.web.api.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *cluster_operations.OPERATIONS,
     *topic_operations.OPERATIONS,
+    *group_operations.OPERATIONS,
+    *event_operations.OPERATIONS,
 )

@@ -28,9 +28,19 @@ SCREENS: Final = (
         ),
     ),
     Screen(
+        entry=Entry(title="Groups", path="/groups", key="g"),
+        segments=("groups",),
+        modules=(f"{_HERE}.groups", f"{_HERE}.group", f"{_HERE}.group_changes"),
+    ),
+    Screen(
         entry=Entry(title="Brokers", path="/brokers", key="b"),
         segments=("brokers",),
         modules=(f"{_HERE}.brokers",),
+    ),
+    Screen(
+        entry=Entry(title="Events", path="/events", key="e"),
+        segments=("events",),
+        modules=(f"{_HERE}.events",),
     ),
     Screen(segments=("static",), modules=("kbroker.console.web.static_files",)),
     Screen(segments=("api",), modules=("kbroker.console.web.api.routes",)),
