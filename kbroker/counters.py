@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from math import exp
 from typing import NamedTuple
 
 
@@ -20,6 +21,33 @@ class Counter:
 
     def __init__(self) -> None:
         self.value = 0
+
+
+class RecentRate:
+    """How much a counter grows in a second, weighed over `window_s` seconds: worked out from one
+    look to the next, as nobody looks at it between them.
+    """
+
+    __slots__ = ("_rate", "_seen", "_seen_s", "_window_s")
+
+    def __init__(self, began_s: float, window_s: float, count: float = 0.0) -> None:
+        """The counter was at `count` at `began_s`."""
+        self._window_s = window_s
+        self._seen, self._seen_s, self._rate = count, began_s, 0.0
+
+    def at(self, now_s: float, count: float) -> float:
+        """Return the rate at a time at which there are so many.
+
+        >>> rate = RecentRate(0.0, window_s=10.0)
+        >>> rate.at(1_000.0, 5_000), rate.at(1_000.5, 6_000)
+        (5.0, 5.0)
+        """
+        passed_s = now_s - self._seen_s
+        if passed_s >= 1:  # else it says little
+            weight = 1 - exp(-passed_s / self._window_s)
+            self._rate += weight * ((count - self._seen) / passed_s - self._rate)
+            self._seen, self._seen_s = count, now_s
+        return self._rate
 
 
 class MetricName(NamedTuple):

@@ -152,6 +152,10 @@ class MemoryRoom:
     def is_full(self) -> bool:
         return self.taken_bytes > self._budget_bytes
 
+    @property
+    def left_bytes(self) -> int:
+        return max(0, self._budget_bytes - self.taken_bytes)
+
     def share(self, owner: Owner | None = None) -> Share:
         return Share(self, owner)
 

@@ -390,7 +390,7 @@ class KafkaApis:
             raise
         except Exception as error:  # as in `handle`
             result = self._refuse(served, request, message, error)
-        served.counters_of(ctx).answered(ctx.began_ns, request, message)
+        served.counters_of(ctx).waited(ctx.began_ns, request, message)
         return result
 
     async def _respond_large(
@@ -429,8 +429,8 @@ class KafkaApis:
         except Exception as error:  # as in `handle`
             result = self._refuse(served, request, message, error)
         took_ns = perf_counter_ns() - began_ns
-        counters.times[took_ns.bit_length()] += 1
-        counters.time_ns += took_ns
+        counters.waited_times[took_ns.bit_length()] += 1
+        counters.waited_ns += took_ns
         if took_ns > counters.slow_ns:
             counters.tell_slow(request, took_ns, message)
         return result

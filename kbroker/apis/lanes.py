@@ -231,8 +231,8 @@ class Lanes:
         if not isinstance(answer, bytes | Response):
             return self._fill(lane, values, size_bytes, answer, began_ns)
         counters, took_ns = lane.served.counters, perf_counter_ns() - began_ns
-        counters.times[took_ns.bit_length()] += 1
-        counters.time_ns += took_ns
+        counters.waited_times[took_ns.bit_length()] += 1
+        counters.waited_ns += took_ns
         if took_ns > counters.slow_ns:
             self._tell_slow(lane, values, size_bytes, took_ns)
         if isinstance(answer, Response):

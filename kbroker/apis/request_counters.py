@@ -9,7 +9,7 @@ that is handed to its connection; the time that its client takes to read it does
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 
 from kbroker.counters import (
@@ -29,6 +29,16 @@ from kbroker.protocol.schema import Message
 
 _OF_CONSUMERS, _OF_FOLLOWERS = "FetchConsumer", "FetchFollower"
 BOXES = 64  # of nanoseconds: the last begins after 292 years
+# Kafka's, whose queues are not there: a request is handled as soon as it has come whole, and its
+# answer handed to the connection.
+_TIMES = (
+    "TotalTimeMs",
+    "RequestQueueTimeMs",
+    "LocalTimeMs",
+    "RemoteTimeMs",
+    "ResponseQueueTimeMs",
+    "ResponseSendTimeMs",
+)
 
 
 TellSlow = Callable[[Request, int, Message | None], None]
@@ -44,21 +54,44 @@ class RequestCounters:
     as somebody wants to know them apart.
     """
 
-    __slots__ = ("followers", "requests", "slow_ns", "tell_slow", "time_ns", "times")
+    __slots__ = (
+        "followers",
+        "requests",
+        "slow_ns",
+        "tell_slow",
+        "time_ns",
+        "times",
+        "waited_ns",
+        "waited_times",
+    )
 
     def __init__(self, slow_ns: int = sys.maxsize, tell_slow: TellSlow = nobody_is_told) -> None:
         self.requests = 0
-        self.time_ns = 0  # of all answers
-        self.times = [0] * BOXES  # answers by the number of bits of their nanoseconds
+        self.time_ns = 0  # of answers that were given at once
+        self.times = [0] * BOXES  # those answers by the number of bits of their nanoseconds
+        self.waited_ns = 0  # likewise of answers that had to wait for something
+        self.waited_times = [0] * BOXES
         self.slow_ns = slow_ns  # an answer that took longer is reported
         self.tell_slow = tell_slow
         self.followers = self
+
+    @property
+    def answers(self) -> int:
+        return sum(self.times) + sum(self.waited_times)
 
     def answered(self, began_ns: int, request: Request, message: Message | None = None) -> None:
         """Count an answer. Those who answer most requests do this without a call."""
         took_ns = perf_counter_ns() - began_ns
         self.times[took_ns.bit_length()] += 1
         self.time_ns += took_ns
+        if took_ns > self.slow_ns:
+            self.tell_slow(request, took_ns, message)
+
+    def waited(self, began_ns: int, request: Request, message: Message | None = None) -> None:
+        """Count an answer that had to wait for a disk, a replica, a record or another client."""
+        took_ns = perf_counter_ns() - began_ns
+        self.waited_times[took_ns.bit_length()] += 1
+        self.waited_ns += took_ns
         if took_ns > self.slow_ns:
             self.tell_slow(request, took_ns, message)
 
@@ -94,6 +127,10 @@ class RequestStats:
             for each in (counters, counters.followers):
                 each.slow_ns, each.tell_slow = self._slow
 
+    def by_version(self) -> dict[tuple[int, int], int]:
+        """Return how many requests came by API key and version."""
+        return {key: counters.requests for key, counters in self._counters.items()}
+
     def refused(self, api_key: int, code: int) -> None:
         """Count an entry of an answer that has an error."""
         self.errors[api_key, code] = self.errors.get((api_key, code), 0) + 1
@@ -111,15 +148,15 @@ class RequestStats:
         counters.add_table(Table((metrics,), ("request", "version"), self._requests_by_version))
         errors = Metric(_kafkas("ErrorsPerSec"), Kind.COUNTER)
         counters.add_table(Table((errors,), ("request", "error"), self._errors_by_code))
-        times = Metric(_kafkas("TotalTimeMs"), Kind.HISTOGRAM)
-        counters.add_table(Table((times,), ("request",), self._times_by_api))
+        times = tuple(Metric(_kafkas(name), Kind.HISTOGRAM) for name in _TIMES)
+        counters.add_table(Table(times, ("request",), self._times_by_api))
 
     def _requests_by_version(self) -> Iterator[Row]:
         for (key, version), counters in list(self._counters.items()):
             yield (_name(key), str(version)), (counters.requests,)
             if key == ApiKey.FETCH:  # which Kafka counts once more, by who asks, as it answers
-                yield (_OF_FOLLOWERS, str(version)), (sum(counters.followers.times),)
-                yield (_OF_CONSUMERS, str(version)), (sum(counters.times),)
+                yield (_OF_FOLLOWERS, str(version)), (counters.followers.answers,)
+                yield (_OF_CONSUMERS, str(version)), (counters.answers,)
 
     def _errors_by_code(self) -> Iterator[Row]:
         for (key, code), count in list(self.errors.items()):
@@ -132,15 +169,32 @@ class RequestStats:
         for key, versions in by_key.items():
             if key == ApiKey.FETCH:
                 followers = [each.followers for each in versions]
-                yield (_OF_CONSUMERS,), (_times_of(versions),)
-                yield (_OF_FOLLOWERS,), (_times_of(followers),)
+                yield (_OF_CONSUMERS,), _times_of(versions)
+                yield (_OF_FOLLOWERS,), _times_of(followers)
                 versions += followers
-            yield (_name(key),), (_times_of(versions),)
+            yield (_name(key),), _times_of(versions)
 
 
-def _times_of(counters: Iterable[RequestCounters]) -> Histogram:
-    boxes, totals = zip(*((each.times, each.time_ns) for each in counters), strict=True)
-    return Histogram([sum(box) for box in zip(*boxes, strict=True)], sum(totals))
+def _times_of(versions: Sequence[RequestCounters]) -> tuple[Histogram, ...]:
+    """The histograms of `_TIMES`, which have as many values each. A request that waited counts with
+    all its time as one that was remote: the part before the wait is not measured.
+    """
+    at_once = [sum(box) for box in zip(*(each.times for each in versions), strict=True)]
+    waited = [sum(box) for box in zip(*(each.waited_times for each in versions), strict=True)]
+    at_once_ns = sum(each.time_ns for each in versions)
+    waited_ns = sum(each.waited_ns for each in versions)
+    local = [at_once[0] + sum(waited), *at_once[1:]]
+    remote = [waited[0] + sum(at_once), *waited[1:]]
+    total = [a + b for a, b in zip(at_once, waited, strict=True)]
+    none = Histogram([sum(total), *[0] * (BOXES - 1)], 0)
+    return (
+        Histogram(total, at_once_ns + waited_ns),
+        none,
+        Histogram(local, at_once_ns),
+        Histogram(remote, waited_ns),
+        none,
+        none,
+    )
 
 
 def _kafkas(name: str) -> MetricName:

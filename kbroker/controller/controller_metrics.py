@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.controller.kafka_controller import KafkaController
-from kbroker.controller.state_machines.controller_context import PartitionState
+from kbroker.controller.state_machines.controller_context import (
+    PartitionState,
+    Replica,
+    ReplicaState,
+)
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
+from kbroker.model import TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
 
 _BREATH = 128  # partitions that are looked at in a step without a row
@@ -21,8 +26,11 @@ _NAMES = (
     "GlobalTopicCount",
     "GlobalPartitionCount",
     "TopicsToDeleteCount",
+    "TopicsIneligibleToDeleteCount",
     "ActiveBrokerCount",
+    "FencedBrokerCount",
 )
+_DELETIONS = ("ReplicasToDeleteCount", "ReplicasIneligibleToDeleteCount")
 
 
 class ControllerMetrics:
@@ -36,6 +44,11 @@ class ControllerMetrics:
         """Register all of these under their names."""
         kind = "kafka.controller", "KafkaController"
         counters.add_table(Table(_gauges(*kind, *_NAMES), (), self._sums))
+        counters.add_table(Table(_gauges(*kind, *_DELETIONS), (), self._deletions))
+        events = MetricName("kafka.controller", "ControllerEventManager", "EventQueueSize")
+        counters.add(events, self._controller.queue.__len__)
+        current = MetricName("kafka.server", "MetadataLoader", "CurrentControllerId")
+        counters.add(current, lambda: self._controller.controller_id)
         counters.add_table(Table(_gauges("kafka", "", "brokers"), (), self._brokers))
         info = _gauges("kafka", "", "broker_info")
         counters.add_table(Table(info, ("id", "address"), self._broker_info))
@@ -66,9 +79,26 @@ class ControllerMetrics:
                 len(topics),
                 sum(map(len, topics)),
                 len(context.topics_to_delete),
+                len(context.topics_ineligible_for_deletion),
                 len(context.live_brokers),
+                0,  # there is no such state with a ZooKeeper
             ),
         )
+
+    def _deletions(self) -> Iterator[Row | None]:
+        controller = self._controller
+        context = controller.context if controller.is_active else None
+        left = ineligible = 0
+        if context is not None:
+            for topic in list(context.topics_to_delete):
+                for partition, assignment in list(context.assignments.get(topic, {}).items()):
+                    for broker_id in assignment.replicas:
+                        replica = Replica(TopicPartition(topic, partition), broker_id)
+                        state = context.replica_states.get(replica)
+                        left += state is not ReplicaState.DELETION_SUCCESSFUL
+                        ineligible += state is ReplicaState.DELETION_INELIGIBLE
+                    yield None
+        yield (), (left, ineligible)
 
     def _brokers(self) -> Iterator[Row]:
         if self._controller.is_active:

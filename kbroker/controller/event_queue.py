@@ -34,6 +34,9 @@ class EventQueue:
         self._awake.set()
         self._task: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        return len(self._events)
+
     def start(self) -> None:
         """Start the task that handles the events."""
         assert self._task is None

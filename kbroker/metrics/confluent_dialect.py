@@ -15,6 +15,7 @@ from kbroker.metrics.jmx_dialect import joined, own_times
 
 _SOCKETS = "socket-server-metrics"
 _HANDLERS_IDLE = "RequestHandlerAvgIdlePercent"
+_DEPRECATED, _API = "DeprecatedRequestsPerSec", ("api_name", "api_version")
 _LABELS = {
     "networkProcessor": "network_processor",
     "clientSoftwareName": "client_software_name",
@@ -32,11 +33,13 @@ def confluent_dialect(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:
     """
     name, kind = metric
     labels = tuple(_LABELS.get(tag, tag.lower()) for tag in tags)
+    if name.name.startswith(_DEPRECATED):
+        labels = _API
     if not name.group.startswith("kafka."):
         yield Place(joined(name, name.name), kind, labels)
     elif kind is Kind.HISTOGRAM:
         yield Place(joined(name, name.name), Kind.GAUGE, labels, Part.QUANTILES)
-        yield Place(own_times(name), kind, labels, Part.BUCKETS)
+        yield from own_times(name, labels)
     elif name.type == _SOCKETS:
         family = joined(name._replace(type=_SOCKETS.replace("-", "")), name.name)
         yield Place(family, Kind.GAUGE, labels)

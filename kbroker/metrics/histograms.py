@@ -41,7 +41,7 @@ def quantile_ms(histogram: Histogram, quantile: float) -> float:
     below = 0
     for bits, count in enumerate(histogram.counts):
         if below + count >= wanted:
-            low, high = (1 << bits) >> 1, 1 << bits
+            low, high = (1 << bits) >> 1, 1 << bits if bits else 0
             return (low + (high - low) * (wanted - below) / count) / _NS_PER_MS
         below += count
     return math.nan

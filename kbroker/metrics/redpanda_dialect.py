@@ -41,7 +41,7 @@ _GAUGES: Mapping[tuple[str, str], str] = {
     ("KafkaController", "GlobalPartitionCount"): "redpanda_cluster_partitions",
     ("KafkaController", "OfflinePartitionsCount"): "redpanda_cluster_unavailable_partitions",
 }
-_TIMES = "redpanda_kafka_request_latency_seconds"
+_TIMES, _WHOLE_TIMES = "redpanda_kafka_request_latency_seconds", "TotalTimeMs"
 _BY_TOPIC = "BrokerTopicMetrics"  # Redpanda has no sums of these
 
 
@@ -54,7 +54,8 @@ def redpanda_dialect(metric: Metric, tags: tuple[str, ...]) -> Iterable[Place]:
     if name.group == "process":
         yield Place(f"process_{name.name}", kind, labels)
     elif kind is Kind.HISTOGRAM:
-        yield Place(_TIMES, kind, labels, Part.BUCKETS)
+        if name.name == _WHOLE_TIMES:
+            yield Place(_TIMES, kind, labels, Part.BUCKETS)
     elif key in _COUNTERS and (tags or name.type != _BY_TOPIC):
         family, more = _COUNTERS[key]
         yield Place(family, kind, labels, fixed=fixed + more)

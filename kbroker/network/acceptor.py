@@ -84,6 +84,7 @@ class Acceptor:
         self._connecting: set[asyncio.Task[None]] = set()
         self._next_index = 0
         self.accepted = Counter()
+        self.blocked_ns = Counter()  # in which it did not accept
 
     @property
     def listener_name(self) -> str:
@@ -159,6 +160,7 @@ class Acceptor:
         assert self._socket is not None
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket.fileno())
+        self.blocked_ns.value += int(delay_s * 1e9)
         self._retry = loop.call_later(delay_s, self.start)
 
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:

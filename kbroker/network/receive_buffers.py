@@ -89,6 +89,11 @@ class ReceiveBuffers:
         """Bytes held above the base size."""
         return self._room.taken_bytes + self._kept_free.taken_bytes
 
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that may still be held so."""
+        return self._room.left_bytes + self._kept_free.left_bytes
+
     def is_wanted(self, owner: Hashable) -> bool:
         """Whether others wait for memory that `owner` holds."""
         return any(share.is_wanted for share in self._shares.get(owner, {}).values())

@@ -10,13 +10,13 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.config.config_checks import parse_per_ip_overrides
 from kbroker.config.socket_server_config import SocketServerConfig
-from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
+from kbroker.counters import CounterRegistry, Kind, MetricName
 from kbroker.errors import ConfigError
 from kbroker.memory_room import FRAMES_BYTES
 from kbroker.model import EndPoint
@@ -33,12 +33,6 @@ from kbroker.protocol.header import API_VERSIONS_KEY
 SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security protocol
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
-_BREATH = 256  # connections that are looked at in a step
-_SOFTWARE = ("clientSoftwareName", "clientSoftwareVersion")
-_SOFTWARES_MAX = 100
-_NAME_CHARACTERS = 100
-_OTHERS = "others"
-_PROCESSOR = "0"  # the one there is, as Kafka numbers them
 SHUTDOWN_DEADLINE_MS = 100.0  # then requests that wait for something are cut off
 
 
@@ -94,13 +88,6 @@ class SocketServer:
         """Name the counters and measures of this server."""
         processor, requests, pool = self.processor, self.request_channel, self.pool
         kafkas = partial(MetricName, "kafka.server", "socket-server-metrics")
-        open_now = Metric(kafkas("connection-count"), Kind.GAUGE)
-        opened = Metric(kafkas("connection-creation-total"), Kind.COUNTER)
-        closed = Metric(kafkas("connection-close-total"), Kind.COUNTER)
-        by_listener = ("listener", "networkProcessor")
-        counters.add_table(Table((open_now, opened, closed), by_listener, self._connections))
-        by_software = Metric(kafkas("connections"), Kind.GAUGE)
-        counters.add_table(Table((by_software,), (*_SOFTWARE, *by_listener), self._by_software))
         counters.add(kafkas("incoming-byte-total"), lambda: processor.bytes_in, Kind.COUNTER)
         counters.add(kafkas("outgoing-byte-total"), lambda: processor.bytes_out, Kind.COUNTER)
         counters.add(kafkas("request-total"), requests.requests)
@@ -108,6 +95,8 @@ class SocketServer:
         counters.add(queue_size, requests.__len__)
         memory = MetricName("kafka.network", "SocketServer", "MemoryPoolUsed")
         counters.add(memory, lambda: processor.buffers.held_bytes)
+        left = memory._replace(name="MemoryPoolAvailable")
+        counters.add(left, lambda: processor.buffers.left_bytes)
         ours = partial(MetricName, "kbroker.network", "SocketServer")
         counters.add(ours("ConnectionsOpened"), processor.connections_opened)
         counters.add(ours("ConnectionsClosed"), processor.connections_closed)
@@ -120,33 +109,8 @@ class SocketServer:
         for acceptor in self.acceptors:
             tags = (("listener", acceptor.listener_name),)
             counters.add(ours("ConnectionsAccepted", tags), acceptor.accepted)
-
-    def _connections(self) -> Iterator[Row | None]:
-        now: dict[str, int] = {}
-        for number, channel in enumerate(list(self.processor.channels), 1):
-            name = channel.connection.listener_name
-            now[name] = now.get(name, 0) + 1
-            if number % _BREATH == 0:
-                yield None
-        for acceptor in self.acceptors:
-            name, accepted = acceptor.listener_name, acceptor.accepted.value
-            count = now.get(name, 0)
-            yield (name, _PROCESSOR), (count, accepted, max(0, accepted - count))
-
-    def _by_software(self) -> Iterator[Row | None]:
-        """Clients name their software as they like: beyond so many names, the rest is one."""
-        found: dict[tuple[str, str, str], int] = {}
-        for number, channel in enumerate(list(self.processor.channels), 1):
-            connection = channel.connection
-            name, version = connection.client_software_name, connection.client_software_version
-            key = name[:_NAME_CHARACTERS], version[:_NAME_CHARACTERS], connection.listener_name
-            if key not in found and len(found) >= _SOFTWARES_MAX:
-                key = _OTHERS, _OTHERS, connection.listener_name
-            found[key] = found.get(key, 0) + 1
-            if number % _BREATH == 0:
-                yield None
-        for key, count in found.items():
-            yield (*key, _PROCESSOR), (count,)
+            blocked = MetricName("kafka.network", "Acceptor", "AcceptorBlockedPercent", tags)
+            counters.add(blocked, acceptor.blocked_ns)
 
     async def start(self) -> tuple[EndPoint, ...]:
         """Bind and accept; returns the end points with the ports that were bound, in the order of

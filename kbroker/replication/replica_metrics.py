@@ -10,9 +10,9 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
+from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, RecentRate, Row, Table
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 from kbroker.replication.partitions.partition import Partition
@@ -36,6 +36,7 @@ _ALL = (
     "UnderMinIsrPartitionCount",
     "AtMinIsrPartitionCount",
     "ReassigningPartitions",
+    "ProducerIdCount",
 )
 _LED = (
     "topic_partition_current_offset",
@@ -46,16 +47,24 @@ _LED = (
     "topic_partition_leader_is_preferred",
     "topic_partition_under_replicated_partition",
 )
-_FETCHERS = ("MaxLag", "FailedPartitionsCount")
+_FETCHERS = ("MaxLag", "FailedPartitionsCount", "MinFetchRate")
+_WINDOW_S = 60.0  # of rates, as in Kafka
 _CLIENT = "Replica"  # whom Kafka names in the sums over its fetchers
 
 
 class ReplicaMetrics:
-    """The measures of one broker."""
+    """The measures of one broker; `now_s` says what time it is, from any beginning."""
 
-    def __init__(self, hosted: HostedPartitions, fetchers: ReplicaFetcherManager) -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        fetchers: ReplicaFetcherManager,
+        now_s: Callable[[], float],
+    ) -> None:
         self._hosted = hosted
         self._fetchers = fetchers
+        self._now_s = now_s
+        self._rates: dict[str, RecentRate] = {}
 
     def register(self, counters: CounterRegistry) -> None:
         """Register all of these under their names."""
@@ -110,10 +119,11 @@ class ReplicaMetrics:
             )
 
     def _sums(self) -> Iterator[Row | None]:
-        count = led = lacking = under = at = moving = 0
+        count = led = lacking = under = at = moving = producers = 0
         for partition in self._each():
             state = partition.state
             count += 1
+            producers += len(partition.log.producer_state.producers)
             if state.is_leader:
                 led += 1
                 lacking += _is_under_replicated(partition)
@@ -123,7 +133,7 @@ class ReplicaMetrics:
             if count % BREATH == 0:
                 yield None
         offline = self._hosted.offline_count
-        yield (), (count + offline, led, offline, lacking, under, at, moving)
+        yield (), (count + offline, led, offline, lacking, under, at, moving, producers)
 
     def _led(self) -> Iterator[Row | None]:
         for number, partition in enumerate(self._each(), 1):
@@ -162,7 +172,19 @@ class ReplicaMetrics:
             failed += bool(state.trouble)
             if number % BREATH == 0:
                 yield None
-        yield (_CLIENT,), (largest, failed)
+        yield (_CLIENT,), (largest, failed, self._slowest())
+
+    def _slowest(self) -> float:
+        """The fetches a second of the fetcher that has fewest, 0 if there is none."""
+        now_s = self._now_s()
+        fetches = self._fetchers.fetches()
+        known = self._rates
+        self._rates = {
+            name: known.get(name) or RecentRate(now_s, _WINDOW_S, count)
+            for name, count in fetches.items()
+        }
+        rates = [rate.at(now_s, fetches[name]) for name, rate in self._rates.items()]
+        return max(0.0, min(rates, default=0.0))  # a new fetcher has the name of an earlier one
 
     def _lags(self) -> Iterator[Row]:
         for state in self._fetchers.states():

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from kbroker.counters import CounterRegistry
 from kbroker.errors import Trouble
 
 ANY_VERSION = -1
@@ -280,6 +281,10 @@ class Tree(Protocol):
 
         At the time of the call `state` and `session_id` are the new ones.
         """
+        ...
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Register the measures of the way to the store; one in this process has none."""
         ...
 
     async def close(self) -> None:

@@ -61,7 +61,8 @@ def connections(server: KafkaServer, listener: str) -> tuple[Value, ...]:
         if sample is not None:
             table, tags, values = sample
             if table.tags == ("listener", "networkProcessor") and tags == (listener, "0"):
-                return values
+                open_now, opened, _, closed, _ = values
+                return open_now, opened, closed
     raise AssertionError(f"nothing is known of {listener}")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from kbroker.counters import Counter, CounterRegistry, MetricName
+from kbroker.counters import Counter, CounterRegistry, Kind, Metric, MetricName, Row, Table
 from kbroker.log.cleaner.cleaning_job import CleaningDone
 
 
@@ -27,15 +27,18 @@ class CleanerMetrics:
         self._recopied_percent = 100 * stats.bytes_written // max(1, stats.bytes_read)
         self._elapsed_s = end.elapsed_s
 
-    def register(self, counters: CounterRegistry, uncleanable: Callable[[], int]) -> None:
-        """Register all of these under their names; `uncleanable` says how many logs are left as
-        they are.
+    def register(self, counters: CounterRegistry, uncleanable: Callable[[], Iterator[Row]]) -> None:
+        """Register all of these under their names; `uncleanable` walks through data directories:
+        how many of their logs are left as they are, and of how many bytes.
         """
         kind = "kafka.log", "LogCleaner"
         counters.add(MetricName(*kind, "cleaner-recopy-percent"), lambda: self._recopied_percent)
         counters.add(MetricName(*kind, "max-clean-time-secs"), lambda: self._elapsed_s)
-        uncleanables = MetricName("kafka.log", "LogCleanerManager", "uncleanable-partitions-count")
-        counters.add(uncleanables, uncleanable)
+        left = MetricName("kafka.log", "LogCleanerManager", "uncleanable-partitions-count")
+        metrics = tuple(
+            Metric(name, Kind.GAUGE) for name in (left, left._replace(name="uncleanable-bytes"))
+        )
+        counters.add_table(Table(metrics, ("logDirectory",), uncleanable))
         ours = "kbroker.log", "LogCleaner"
         counters.add(MetricName(*ours, "CleanedLogs"), self._cleanings)
         counters.add(MetricName(*ours, "BytesRead"), self._bytes_read)

@@ -13,7 +13,7 @@ Owned by the event loop. A runner carries out the jobs and calls back in the loo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from errno import ENOENT
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Protocol
 
 from kbroker.clock import Clock, Timer, TimerHandle
 from kbroker.config.log_config import LogConfig
-from kbroker.counters import CounterRegistry
+from kbroker.counters import CounterRegistry, Row
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleanable_log import (
     LogToClean,
@@ -117,7 +117,12 @@ class LogCleaner:
 
     def register(self, counters: CounterRegistry) -> None:
         """Register what is counted and measured of compaction."""
-        self._metrics.register(counters, lambda: len(self._uncleanable))
+        self._metrics.register(counters, self._left_as_they_are)
+
+    def _left_as_they_are(self) -> Iterator[Row]:
+        for directory in self._logs.online_directories:
+            left = [log for log in self._uncleanable if log.directory.startswith(f"{directory}/")]
+            yield (directory,), (len(left), sum(log.segments.size_bytes for log in left))
 
     def start(self) -> None:
         """Read how far each log was cleaned, and look for work from now on."""

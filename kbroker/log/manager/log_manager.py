@@ -91,11 +91,11 @@ class LogManager:
             topic_config=topic_config,
             clock=clock,
         )
-        strays = StrayDirectories(file_system)
-        self._creation = LogCreation(logs, self._deletions, self.checkpoints, strays)
+        self.strays = StrayDirectories(file_system)
+        self._creation = LogCreation(logs, self._deletions, self.checkpoints, self.strays)
         self.futures = FutureLogs(logs, self._creation, self._deletions, self.checkpoints)
         threads = config().num_recovery_threads_per_data_dir
-        self._startup = LogStartup(logs, self._deletions, strays, threads)
+        self._startup = LogStartup(logs, self._deletions, self.strays, threads)
 
     def _producer_id_expiration_ms(self) -> int:
         return self._config().producer_id_expiration_ms

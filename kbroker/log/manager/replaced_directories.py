@@ -114,6 +114,19 @@ class StrayDirectories:
     def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
         self._paths: dict[str, list[str]] = {}
+        self.renamed: list[str] = []
+
+    def paths(self) -> list[str]:
+        """List those that are where they were found."""
+        return [path for paths in self._paths.values() for path in paths]
+
+    def size_bytes(self, path: str) -> int:
+        """Return the size of the files of one of them, 0 once it has gone."""
+        try:
+            files = [f"{path}/{name}" for name in self._file_system.list(path)]
+            return sum(map(self._file_system.size, files))
+        except StorageError:
+            return 0
 
     def add(self, topic: str, path: str) -> None:
         self._paths.setdefault(topic, []).append(path)
@@ -128,3 +141,4 @@ class StrayDirectories:
             assert topic_partition is not None, name
             stray = stray_directory_name(topic_partition, uuid4())
             self._file_system.rename(path, f"{home}/{stray}")
+            self.renamed.append(stray)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.events.event import Note, nobody_notes
 from kbroker.model import LeaderAndIsr, TopicPartition
@@ -100,10 +101,16 @@ class AlterPartitionManager:
         self._before_shrink = before_shrink
         self._note = note
         self.may_join = is_alive
+        self._refused = Counter()
         self._pending: dict[TopicPartition, Proposal] = {}
         self._preparing: set[asyncio.Task[None]] = set()
         self._submitted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Register how many proposals were refused."""
+        name = MetricName("kafka.server", "ReplicaManager", "FailedIsrUpdatesPerSec")
+        counters.add(name, self._refused)
 
     def start(self) -> None:
         """Begin to ask, in a task."""
@@ -204,6 +211,7 @@ class AlterPartitionManager:
             return True
         partition = proposal.partition
         if answer in _REFUSED:
+            self._refused.value += 1
             partition.isr_refused()
             return True
         if not isinstance(answer, LeaderAndIsr):

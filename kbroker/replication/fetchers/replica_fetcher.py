@@ -58,6 +58,7 @@ class ReplicaFetcher:
     ) -> None:
         self.name = name
         self.states = FetchStates()
+        self._fetches = 0
         self._parts = parts
         self._open_end_point = open_end_point
         self._leader: LeaderEndPoint | None = None
@@ -68,6 +69,11 @@ class ReplicaFetcher:
         self._task: asyncio.Task[None] | None = None
 
     # For the manager.
+
+    @property
+    def fetches(self) -> int:
+        """How many answers came."""
+        return self._fetches
 
     def start(self) -> None:
         """Begin to fetch, in a task."""
@@ -244,6 +250,7 @@ class ReplicaFetcher:
             by_name=not states.have_ids,
             may_wait=not states.must_hurry,
         )
+        self._fetches += 1
         if not self._session.on_answer(response.error_code, response.session_id):
             if not is_session_error(response.error_code):
                 raise ConnectionError(f"the leader answered {ErrorCode(response.error_code).name}")

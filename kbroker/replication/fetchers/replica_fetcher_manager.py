@@ -60,6 +60,10 @@ class ReplicaFetcherManager:
             if fetcher is not None:
                 yield from list(fetcher.states)
 
+    def fetches(self) -> dict[str, int]:
+        """Return how many answers each fetcher has had, by its name."""
+        return {fetcher.name: fetcher.fetches for fetcher in self._fetchers.values()}
+
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]
     ) -> None:

@@ -72,6 +72,10 @@ class FetchSessions:
         cache = partial(MetricName, "kafka.server", "FetchSessionCache")
         counters.add(cache("IncrementalFetchSessionEvictionsPerSec"), self.evictions)
         counters.add(cache("NumIncrementalFetchSessions"), self.__len__)
+        counters.add(
+            cache("NumIncrementalFetchPartitionsCached"),
+            lambda: sum(len(session.partitions) for session in self._sessions.values()),
+        )
 
     def take_up(
         self, request: FetchRequest, origin: FetchOrigin, connection: ConnectionInfo | None

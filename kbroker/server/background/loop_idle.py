@@ -15,7 +15,7 @@ class LoopIdle:
     """The share of time that a thread is idle. Made on this thread, and asked there."""
 
     def __init__(self) -> None:
-        self._seen_s = time.monotonic()
+        self.began_s = self._seen_s = time.monotonic()  # as the loop's clock has it
         self._used_s = time.thread_time()
         self._share = 1.0
 

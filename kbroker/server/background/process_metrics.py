@@ -13,6 +13,7 @@ from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Tab
 from kbroker.server.background.loop_idle import LoopIdle
 
 _PROC = "/proc/self"
+_ONE_PROCESSOR = ("networkProcessor", "0")
 
 
 def register_process(counters: CounterRegistry, idle: LoopIdle) -> None:
@@ -21,6 +22,8 @@ def register_process(counters: CounterRegistry, idle: LoopIdle) -> None:
     counters.add(handlers, idle.share)
     network = MetricName("kafka.network", "SocketServer", "NetworkProcessorAvgIdlePercent")
     counters.add(network, idle.share)
+    processor = MetricName("kafka.network", "Processor", "IdlePercent", (_ONE_PROCESSOR,))
+    counters.add(processor, idle.share)
     counters.add(_name("cpu_seconds"), _cpu_seconds, Kind.COUNTER)
     started_s = time.time() - _age_seconds()
     counters.add(_name("start_time_seconds"), lambda: started_s)

@@ -26,6 +26,7 @@ from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.refused_requests import RefusedRequests
+from kbroker.apis.request_counters import RequestStats
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
@@ -172,6 +173,7 @@ class BrokerParts:
     cluster: ClusterParts
     services: Services  # what clients ask
     marker_sender: TransactionMarkerSender
+    requests: RequestStats
     socket_server: SocketServer
     followed: FollowedRequests
     counters: CounterRegistry
@@ -193,7 +195,8 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     socket_server.processor.room = apis.room
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
-    for part in (socket_server, apis.stats, data.replicas, cluster.controller, around.lifecycle):
+    of_cluster = cluster.controller, cluster.isr_changes
+    for part in (socket_server, apis.stats, data.replicas, *of_cluster, around.lifecycle):
         part.register(counters)
     return BrokerParts(
         storage=storage,
@@ -201,6 +204,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         cluster=cluster,
         services=services,
         marker_sender=sender,
+        requests=apis.stats,
         socket_server=socket_server,
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Sequence
 
 from kbroker.clock import Clock
+from kbroker.counters import CounterRegistry
 from kbroker.zk.embedded.data_tree import DataTree
 from kbroker.zk.embedded.tree_journal import JournalEntry, TreeFiles, TreeJournal
 from kbroker.zk.tree import (
@@ -241,6 +242,9 @@ class TreeSession(Tree):
             if number % _TURN_OPERATIONS == 0:
                 await asyncio.sleep(0)
         return found
+
+    def register(self, counters: CounterRegistry) -> None:  # noqa: ARG002  nothing is measured
+        return
 
     def add_session_listener(self, listener: SessionListener) -> None:
         self._listeners.append(listener)

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.zk.ensemble import kazoo_requests as requests
+from kbroker.zk.ensemble.ensemble_metrics import EnsembleMetrics
 from kbroker.zk.ensemble.kazoo_connection import Connection, ConnectionListener, KazooConnection
 from kbroker.zk.ensemble.kazoo_requests import AnswerLostError, Request, whole_path
 from kbroker.zk.ensemble.kazoo_watches import Renewal, WatchTable
@@ -62,6 +63,7 @@ class Call:
     written: Sequence[str] = ()
     needed: Sequence[str] = ()
     zxid_before: int = 0  # newest transaction known when a write was sent
+    sent_s: float = 0.0  # loop time
     losses: int = 0  # how often it was lost with its connection
     deadline: float = (
         0.0  # loop time; counted from the request without a connection, or from its loss
@@ -83,6 +85,7 @@ class KazooCalls:
         self.state = SessionState.LOST
         self.listeners: list[SessionListener] = []
         self.watches = WatchTable()
+        self.metrics = EnsembleMetrics()
         self._hosts = hosts
         self._timeout_s = session_timeout_ms / 1000
         self._max_in_flight = max_in_flight
@@ -151,6 +154,7 @@ class KazooCalls:
             "session 0x%x on ZooKeeper at %s is established", session_id % (1 << 64), self._hosts
         )
         self.session_id = session_id
+        self.metrics.connects.value += 1
         self._stop_recovery()  # its rest belongs to an earlier connection
         self._cancel_give_up()
         self._connection.submit(requests.sync_request("/"), lambda *_: None)
@@ -167,6 +171,7 @@ class KazooCalls:
         """Wait, for a time."""
         if self.state is not SessionState.CONNECTED:
             return
+        self.metrics.disconnects.value += 1
         _log.warning("no connection to ZooKeeper at %s: %s", self._hosts, self.last_complaint)
         self._saw(last_zxid)
         self._stop_recovery()
@@ -177,6 +182,7 @@ class KazooCalls:
     def on_lost(self, last_zxid: int) -> None:
         """Fail all requests; the next session comes by itself."""
         _log.warning("session 0x%x on ZooKeeper is over", self.session_id % (1 << 64))
+        self.metrics.expires.value += 1
         self._saw(last_zxid)
         self._stop_recovery()
         self._fail_all()
@@ -236,6 +242,7 @@ class KazooCalls:
             call.zxid_before = self._last_zxid()
         if not self._connection.submit(call.request, partial(self._answered, call)):
             return False
+        call.sent_s = self._loop.time()
         self._in_flight[call] = None
         self._written.update(call.written)
         self._needed.update(call.needed)
@@ -244,6 +251,7 @@ class KazooCalls:
     def _answered(self, call: Call, answer: Any, error: Exception | None) -> None:
         if call not in self._in_flight:
             return  # given up when its session was lost
+        self.metrics.answered(self._loop.time() - call.sent_s)
         del self._in_flight[call]
         self._written.difference_update(call.written)
         self._needed -= Counter(call.needed)  # drops those that come to nothing

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kbroker.counters import CounterRegistry
 from kbroker.errors import Trouble
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
@@ -194,6 +195,9 @@ class KazooTree(Tree):
 
     def add_session_listener(self, listener: SessionListener) -> None:
         self._calls.listeners.append(listener)
+
+    def register(self, counters: CounterRegistry) -> None:
+        self._calls.metrics.register(counters)
 
     async def close(self) -> None:
         """End the session for good; waits a bounded time until the ensemble knows."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.apis.deprecated_requests import DeprecatedRequests
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.refused_requests import RefusedRequests
 from kbroker.apis.registry import registered
@@ -13,6 +14,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.counters import CounterRegistry
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -154,7 +156,28 @@ async def test_a_request_that_waits_has_its_time_when_it_is_answered(
     cluster.append(partition, b"v")
     coming.finish()
 
-    assert sum(asker.values("TotalTimeMs")["Fetch",].counts) == repeats + 1
+    for name in ("TotalTimeMs", "LocalTimeMs", "RemoteTimeMs", "RequestQueueTimeMs"):
+        assert sum(asker.values(name)["Fetch",].counts) == repeats + 1, name
+    remote, local = (asker.values(name)["Fetch",] for name in ("RemoteTimeMs", "LocalTimeMs"))
+    assert (remote.counts[0], local.counts[0]) == (repeats, 1)  # the rest took no time there
+    assert remote.total_ns + local.total_ns == asker.values("TotalTimeMs")["Fetch",].total_ns
+
+
+async def test_requests_in_versions_that_kafka_4_refuses_are_counted_and_have_a_rate(
+    cluster: ReplicationCluster, asker: Asker
+) -> None:
+    cluster.lead("t")
+    seconds, counters = iter((100, 110)), CounterRegistry()
+    stats = asker.client.apis.stats
+    DeprecatedRequests(stats.by_version, 0.0, lambda: next(seconds)).register(counters)
+    for _ in range(3):
+        await asker.client.ask(ApiVersionsRequest(), 0)
+        stats.of(ApiKey.FETCH, 3).requests += 1
+        stats.of(ApiKey.FETCH, 4).requests += 1
+
+    assert counted(counters, "DeprecatedRequestsPerSec", 2) == {("Fetch", "3"): 3}
+    (rate,) = counted(counters, "DeprecatedRequestsPerSec_FiveMinuteRate", 2).values()
+    assert 0 < rate < 3 / 100
 
 
 async def test_a_topic_counts_what_is_written_read_and_refused(

@@ -71,6 +71,7 @@ BEANS = [
      "<>connection-creation-total", COUNTER),
     ("kafka.server<type=socket-server-metrics, clientSoftwareName=a, clientSoftwareVersion=1, "
      "listener=A, networkProcessor=0><>connections", GAUGE),
+    ("kafka.network<type=Acceptor, name=AcceptorBlockedPercent, listener=A><>Count", COUNTER),
     ("kafka.server<type=DelayedOperationPurgatory, name=PurgatorySize, delayedOperation=Fetch>"
      "<>Value", GAUGE),
 ]  # fmt: skip
@@ -83,12 +84,23 @@ def test_a_name_is_that_of_the_rules(bean: str, kind: Kind) -> None:
     values = dict(each.split("=", 1) for each in properties.split(", "))
     name = MetricName(group, values.pop("type"), values.pop("name", attribute))
 
-    (place,) = jmx_dialect(Metric(name, kind), tuple(values))
+    place = next(iter(jmx_dialect(Metric(name, kind), tuple(values))))
 
     shown, expected = by_the_rules(bean)
-    assert place.family + ("_total" if kind is COUNTER else "") == shown
+    assert place.family == shown.removesuffix("_total")
     assert place.kind.name == expected
     assert place.labels == tuple(values)
+
+
+def test_a_percent_that_the_rules_of_jmx_exporter_take_for_a_gauge_has_both_names() -> None:
+    name = MetricName("kafka.network", "Processor", "IdlePercent")
+
+    places = list(jmx_dialect(Metric(name, GAUGE), ("networkProcessor",)))
+
+    assert [place.family for place in places] == [
+        "kafka_network_processor_idle_percent",
+        "kafka_network_processor_idlepercent",
+    ]
 
 
 def test_times_have_the_names_of_the_rules_and_a_histogram_of_our_own() -> None:
@@ -106,6 +118,15 @@ def test_times_have_the_names_of_the_rules_and_a_histogram_of_our_own() -> None:
     assert [place.family for place in places if place.part is Part.BUCKETS] == [
         "kbroker_kafka_network_requestmetrics_totaltime_seconds"
     ]
+
+
+@pytest.mark.parametrize("part", ["RequestQueueTimeMs", "LocalTimeMs", "RemoteTimeMs"])
+def test_the_parts_of_a_time_have_no_histogram_of_our_own(part: str) -> None:
+    name = MetricName("kafka.network", "RequestMetrics", part)
+
+    places = jmx_dialect(Metric(name, Kind.HISTOGRAM), ("request",))
+
+    assert {place.part for place in places} == {Part.COUNT, Part.QUANTILES}
 
 
 def test_other_names_are_made_alike() -> None:

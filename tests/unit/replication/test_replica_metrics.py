@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,11 +30,21 @@ def followed() -> list[FetchState]:
 
 
 @pytest.fixture
-def counters(cluster: ReplicationCluster, followed: list[FetchState]) -> CounterRegistry:
+def fetches() -> dict[str, int]:
+    """How many answers each fetcher has had."""
+    return {}
+
+
+@pytest.fixture
+def counters(
+    cluster: ReplicationCluster, followed: list[FetchState], fetches: dict[str, int]
+) -> CounterRegistry:
+    """Measures of a broker at which 10 s pass from look to look."""
     counters = CounterRegistry()
     cluster.replicas.register(counters)
-    fetchers: Any = SimpleNamespace(states=lambda: iter(followed))
-    ReplicaMetrics(cluster.replicas.hosted, fetchers).register(counters)
+    fetchers: Any = SimpleNamespace(states=lambda: iter(followed), fetches=fetches.copy)
+    seconds = count(0, 10)
+    ReplicaMetrics(cluster.replicas.hosted, fetchers, lambda: next(seconds)).register(counters)
     return counters
 
 
@@ -130,6 +141,18 @@ def test_a_follower_tells_how_far_it_is_behind(
         ("Replica", "t", "0"): 3,
         ("Replica", "t", "1"): 70,
     }
+
+
+def test_the_slowest_fetcher_has_its_rate_shown(
+    fetches: dict[str, int], counters: CounterRegistry
+) -> None:
+    fetches.update(quick=1_000, slow=500)
+    assert counted(counters, "MinFetchRate", 1) == {("Replica",): 0}
+    for _ in range(20):
+        fetches.update(quick=fetches["quick"] + 900, slow=fetches["slow"] + 70)
+        shown = counted(counters, "MinFetchRate", 1)
+
+    assert shown["Replica",] == pytest.approx(7, abs=0.5)
 
 
 def test_a_partition_that_goes_while_it_is_walked_through_is_left_out(

@@ -10,6 +10,7 @@ from kazoo import exceptions as kazoo_errors
 from kazoo.protocol.serialization import Create, Exists, GetData, SetData, Sync
 from kazoo.protocol.states import ZnodeStat
 
+from kbroker.counters import CounterRegistry, Histogram
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import SetWatches
@@ -24,6 +25,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
+from tests.fakes.counted import counted
 from tests.fakes.requests.scripted_connection import ScriptedConnection
 
 SESSION_TIMEOUT_MS = 6000
@@ -93,6 +95,27 @@ async def test_no_more_than_so_many_are_sent_without_an_answer(
     assert await futures[0] == "first"
     connection.answer(*"2345")
     assert await asyncio.gather(*futures[1:]) == ["2", "3", "4", "5"]
+
+
+async def test_answers_connections_and_sessions_are_counted(
+    calls: KazooCalls, connection: ScriptedConnection
+) -> None:
+    counters = CounterRegistry()
+    calls.metrics.register(counters)
+    calls.ask(read(calls, "/a"))
+    await asyncio.sleep(0.25)
+    connection.answer("a")
+    calls.on_suspended(1)
+    calls.on_lost(1)
+    calls.on_connected(2)
+
+    histogram = counted(counters, "ZooKeeperRequestLatencyMs")[()]
+    assert isinstance(histogram, Histogram)
+    assert (sum(histogram.counts), histogram.total_ns) == (1, pytest.approx(250_000_000))
+    assert {
+        name: counted(counters, f"ZooKeeper{name}PerSec")[()]
+        for name in ("SyncConnects", "Disconnects", "Expires", "AuthFailures")
+    } == {"SyncConnects": 2, "Disconnects": 1, "Expires": 1, "AuthFailures": 0}
 
 
 async def test_two_writes_to_one_node_are_never_under_way_together(
