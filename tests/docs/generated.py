@@ -12,6 +12,7 @@ import click
 
 from compat_tests.matrix.cells import kept
 from compat_tests.matrix.pages import markdown
+from compat_tests.metrics.reasons import NOT_IN_APACHE, NOT_IN_KBROKER
 from kbroker.apis import registry
 from kbroker.cli.command_line import cli
 from kbroker.cli.kafka_tools.command import TOOLS, tool_of
@@ -217,6 +218,18 @@ def _table(head: str, line: str, rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join([head, line, *(f"| {row} |".replace("|  |", "| |") for row in cells)]) + "\n"
 
 
+def metric_differences() -> str:
+    """List what of metrics differs from Apache Kafka's, and why."""
+    texts = []
+    for title, reasons in (
+        ("Apache Kafka alone shows:", NOT_IN_KBROKER),
+        ("kbroker alone shows:", NOT_IN_APACHE),
+    ):
+        rows = [(", ".join(f"`{name}`" for name in names.split()), why) for why, names in reasons]
+        texts.append(f"{title}\n\n" + _table("| Names | Why |", "|---|---|", rows))
+    return "\n".join(texts)
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "compatibility": ("compatibility", compatibility),
     "clients": ("compatibility", clients),
@@ -224,6 +237,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("configuration", settings),
     "dynamic-only": ("configuration", dynamic_only),
     "commands": ("commands", commands),
+    "metric-differences": ("metrics", metric_differences),
     "kafka-tools": ("commands", kafka_tools),
 }
 
