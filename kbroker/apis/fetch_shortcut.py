@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.fetch_answers import Answers, answered
@@ -58,6 +58,8 @@ def shortcut_of(
 
 class FetchShortcut:
     """Answers the requests of one shape."""
+
+    is_for_all: ClassVar[bool] = False
 
     __slots__ = (
         "_are_named",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation
@@ -24,6 +24,8 @@ from kbroker.protocol.template import Form
 
 class HeartbeatShortcut:
     """Answers the heartbeats of one member in one generation."""
+
+    is_for_all: ClassVar[bool] = False
 
     __slots__ = ("_form", "_heartbeat", "_request")
 

@@ -108,6 +108,7 @@ class KafkaApis:
         for served in self._served.values():
             served.is_in_force = False
         self._served.clear()
+        self.lane_room.forget()
         tracer = services.tracer
         answer: AnswerRequest = (
             self.handle if tracer is None else partial(tracer.handle, self.handle)
@@ -438,8 +439,7 @@ class KafkaApis:
     def _respond(
         self, served: Served, request: Request, response: Message, message: Message | None = None
     ) -> Response:
-        head = _head(served, request)
-        pieces = served.encode(response, head)
+        pieces = served.encode(response, _head(served, request))
         return throttled(served, request, response, pieces, message)
 
     def _unanswered(self, served: Served, request: Request, result: NoResponse) -> NoResponse:

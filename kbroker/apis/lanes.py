@@ -13,7 +13,9 @@ does not fit, whatever it is, is decoded as if there were no templates. APIs say
 their handlers keep nothing of a request beyond its answer.
 
 Templates are bounded per connection and in all. One that never fitted again makes the connection
-learn more slowly, so that what never repeats costs next to nothing.
+learn more slowly, so that what never repeats costs next to nothing. What one connection has learnt
+and any other may use as well, its shortcut says so, is at hand for all: a client that has just
+connected need not repeat itself.
 
 Owned by the event loop.
 """
@@ -42,10 +44,13 @@ from kbroker.protocol.schema import Message, copied
 from kbroker.protocol.template import Template
 
 LANES_MAX = 16  # of a connection
+SHARED_MAX = 64  # versions and client ids whose templates all connections may use
+SHARED_ALIKE_MAX = 4  # templates of each
 LARGEST_BYTES = 4 * 1024  # of a request without its records
 ROOM_BYTES = 1024 * 1024  # of those of all connections
 _WAIT = 2  # requests that are decoded until one is learnt: many clients send but one
 _LONGEST_WAIT = 1024
+_COMPARED_BYTES_MAX = 64 * 1024  # of a frame with its records
 
 _NO_FRAME = memoryview(b"")
 _SIZE_BYTES = 4
@@ -56,16 +61,56 @@ Answer = Callable[[Served, Request, RequestContext, Message, HandlerToCall | Non
 class LaneRoom:
     """The bytes that the templates of all connections may take together, without their records;
     what is kept beside each takes ten to twenty times as much.
+
+    Those that are not one connection's alone are kept here.
     """
 
-    __slots__ = ("left",)
+    __slots__ = ("_shared", "left")
 
     def __init__(self, size_bytes: int = ROOM_BYTES) -> None:
         self.left = size_bytes
+        self._shared: _Shared = {}  # the last learnt at the end
+
+    def find(self, served: Served, request: Request) -> _Lane | None:
+        """A lane for a connection that has sent this request; None if nobody sent one like it."""
+        frame = request.frame
+        alike = self._shared.get((served, request.header.client_id))
+        if alike is None or len(frame) > _COMPARED_BYTES_MAX:
+            return None
+        buffer = bytearray(frame)
+        for lane in alike:
+            if lane.template.weight <= self.left and lane.template.read(buffer, 0, len(buffer)):
+                return lane.twin()
+        return None
+
+    def share(self, lane: _Lane) -> None:
+        """Keep what a connection has learnt for others; the oldest goes."""
+        if lane.template.weight > self.left:
+            return
+        self.left -= lane.template.weight
+        shared = lane.twin()
+        shared.message = copied(lane.message)
+        key = lane.served, lane.client_id
+        alike = self._shared.pop(key, [])
+        alike.append(shared)
+        self._shared[key] = alike
+        if len(alike) > SHARED_ALIKE_MAX:
+            self.left += alike.pop(0).template.weight
+        if len(self._shared) > SHARED_MAX:
+            self._give_back(self._shared.pop(next(iter(self._shared))))
+
+    def forget(self) -> None:
+        """Keep nothing for connections that come, as other services are in force."""
+        for lanes in self._shared.values():
+            self._give_back(lanes)
+        self._shared.clear()
+
+    def _give_back(self, lanes: list[_Lane]) -> None:
+        self.left += sum(lane.template.weight for lane in lanes)
 
 
 class _Lane:
-    """One template, with a message of its own."""
+    """One template, with a message of its own as soon as one is filled in."""
 
     __slots__ = (
         "client_id",
@@ -87,7 +132,14 @@ class _Lane:
         self.client_id = client_id
         self.is_used = False  # at least once
         self.message = message
-        self.take_message()
+        self.targets: list[tuple[Any, str]] | None = None  # in a message that nobody else has
+        self.viewing: list[tuple[Any, str]] = []
+
+    def twin(self) -> _Lane:
+        """A lane for another connection."""
+        twin = _Lane(self.template, self.served, self.client_id, self.message)
+        twin.shortcut = self.shortcut
+        return twin
 
     def take_message(self) -> None:
         """Use a message that nobody else has."""
@@ -99,6 +151,15 @@ class _Lane:
             if hole.is_records
         ]
         self.let_go()
+
+    def filled(self, values: list[Any]) -> Message:
+        """The message with these values, which follow the correlation id."""
+        if self.targets is None:
+            self.take_message()
+            assert self.targets is not None
+        for (target, name), value in zip(self.targets, values, strict=True):
+            setattr(target, name, value)
+        return self.message
 
     def let_go(self) -> None:
         """Look at no buffer any more."""
@@ -115,6 +176,9 @@ def targets_of(template: Template, message: Message) -> list[tuple[Any, str]]:
             target = getattr(target, array)[index]
         targets.append((target, name))
     return targets
+
+
+_Shared = dict[tuple[Served, str | None], list[_Lane]]
 
 
 class Lanes:
@@ -248,10 +312,8 @@ class Lanes:
         began_ns: int,
     ) -> Result | Later:
         """Have the request answered that has these values."""
-        served, message = lane.served, lane.message
         correlation_id = values.pop(0)
-        for (target, name), value in zip(lane.targets, values, strict=True):
-            setattr(target, name, value)
+        served, message = lane.served, lane.filled(values)
         connection = self._connection
         header = new_tuple(
             RequestHeader, (served.key, served.version, correlation_id, lane.client_id)
@@ -275,17 +337,23 @@ class Lanes:
     def _tell_slow(self, lane: _Lane, values: list[Any], size_bytes: int, took_ns: int) -> None:
         """Report a request that a shortcut has answered slowly."""
         served, (correlation_id, *others) = lane.served, values
-        for (target, name), value in zip(lane.targets, others, strict=True):
-            setattr(target, name, value)
+        message = lane.filled(others)
         header = RequestHeader(served.key, served.version, correlation_id, lane.client_id)
         request = Request(header, _NO_FRAME, 0, self._connection, size_bytes)
-        served.counters.tell_slow(request, took_ns, lane.message)
+        served.counters.tell_slow(request, took_ns, message)
         lane.let_go()
 
     def missed(self, served: Served, request: Request, message: Message) -> None:
-        """Learn a request that was decoded as `message`, if it is time for one."""
+        """Learn a request that was decoded as `message`, if it is time for one, or somebody else's
+        connection has learnt it.
+        """
+        if not served.is_in_force:
+            return
+        if self._wait == _WAIT and (known := self.room.find(served, request)) is not None:
+            self._add(known)
+            return
         self._missed += 1
-        if self._missed < self._wait or not served.is_in_force:
+        if self._missed < self._wait:
             return
         self._missed = 0
         version = request.header.api_version
@@ -293,10 +361,16 @@ class Lanes:
         if template.weight > min(LARGEST_BYTES, self.room.left):
             self._learn_slower()  # it took longer to find out than to decode the request
             return
-        self.room.left -= template.weight
         lane = _Lane(template, served, request.header.client_id, message)
+        lane.take_message()
         if served.shortcut is not None:
             lane.shortcut = served.shortcut(served.services, served, message, self._connection)
+        self._add(lane)
+        if lane.shortcut is not None and lane.shortcut.is_for_all:
+            self.room.share(lane)
+
+    def _add(self, lane: _Lane) -> None:
+        self.room.left -= lane.template.weight
         self._lanes.insert(0, lane)
         if len(self._lanes) > LANES_MAX:
             oldest = self._lanes.pop()

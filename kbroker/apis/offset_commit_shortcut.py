@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from kbroker.apis.context import RequestContext, Services
@@ -36,6 +36,8 @@ _NO_TIME = -1
 
 class OffsetCommitShortcut:
     """Answers the requests of one shape."""
+
+    is_for_all: ClassVar[bool] = False
 
     __slots__ = (
         "_are_named",

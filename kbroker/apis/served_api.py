@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL
@@ -50,6 +50,11 @@ class Shortcut(Protocol):
 
     It stands in place of the handler and of encoding. So it is taken only if no stage stands around
     the handler, and nothing is counted against quotas.
+    """
+
+    is_for_all: ClassVar[bool]
+    """Whether other connections may use it, too: it keeps nothing from one request to the next, and
+    what it repeats is not one client's own, such as a member of a group, or a session.
     """
 
     def answer(self, values: list[Any], /) -> Answered | Coming[Answered] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.fetch_answers import Answers, answered
@@ -37,6 +37,8 @@ _FIRST_VERSION_WITH_FETCHED_EPOCHS = 12
 
 class SessionFetchShortcut:
     """Answers the requests of one shape, in one session."""
+
+    is_for_all: ClassVar[bool] = False
 
     __slots__ = (
         "_by_id",

@@ -400,8 +400,9 @@ async def test_templates_of_all_connections_have_one_bound_and_go_with_them(clus
     lanes = first.connection.short_way
     assert isinstance(lanes, Lanes)
     room: LaneRoom = lanes.room
-    taken = lanes_module.ROOM_BYTES - room.left
+    taken, rest = divmod(lanes_module.ROOM_BYTES - room.left, 2)  # the connection's, and for others
     assert 0 < taken < len(frame)
+    assert not rest
     room.left = taken - 1
 
     second = RepeatingClient(apis)
@@ -414,6 +415,62 @@ async def test_templates_of_all_connections_have_one_bound_and_go_with_them(clus
     for _ in range(9):
         await second.ask(produce(0), 9)
     assert second.short_ways > 0
+
+
+async def test_a_client_that_has_just_connected_takes_the_short_way_of_others_like_it(
+    cluster, call
+):
+    cluster.lead("t")
+    apis = KafkaApis(registered(), call.services)
+    first, alike, other = (RepeatingClient(apis) for _ in range(3))
+    for _ in range(2):
+        await first.ask(produce(0), 9)
+
+    answers = [await alike.ask(produce(0), 9) for _ in range(2)]
+    await other.ask(produce(0), 9, "another client")
+    await other.ask(produce(0), 8)
+    refused = await alike.ask(produce(5), 9)
+    first.connection.close()
+
+    assert [outcomes(answer) for answer in answers] == [[(0, 0, 2)], [(0, 0, 3)]]
+    assert outcomes(refused) == [(5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert (alike.short_ways, other.short_ways) == (2, 0)
+    assert outcomes(await alike.ask(produce(0), 9)) == [(0, 0, 6)]
+
+
+async def test_what_connections_share_goes_when_others_are_asked_and_stays_within_its_bounds(
+    cluster, call
+):
+    cluster.lead("t")
+    apis = KafkaApis(registered(), call.services)
+    room = apis.lane_room
+
+    async def learn(client_id, *, acks=1):
+        client = RepeatingClient(apis)
+        for _ in range(2):
+            await client.ask(produce(0, acks=acks), 9, client_id)
+        client.connection.close()
+
+    async def is_known(client_id, *, acks=1):
+        client = RepeatingClient(apis)
+        for _ in range(2):
+            await client.ask(produce(0, acks=acks), 9, client_id)
+        client.connection.close()
+        return client.short_ways == 1
+
+    await learn("c")
+    assert await is_known("c")
+    apis.use(call.services)
+    assert room.left == lanes_module.ROOM_BYTES
+    assert not await is_known("c")
+
+    for number in range(lanes_module.SHARED_MAX):
+        await learn(f"client {number}")
+    assert not await is_known("c")
+    taken = lanes_module.ROOM_BYTES - room.left
+    for number in range(200):
+        await learn(f"client {number % 10}", acks=-1 if number % 2 else 1)
+    assert lanes_module.ROOM_BYTES - room.left < 3 * taken
 
 
 def test_a_stage_around_the_handler_or_quotas_switch_a_shortcut_off(call):
