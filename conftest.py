@@ -77,14 +77,18 @@ def _note_and_thaw() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Look for garbage as before the test: a broker that was started in this process looks often,
     and what thaws its own frozen state thaws all that was collected, at which each full collection
-    then looks for as long as a test takes.
+    then looks for as long as a test takes. What a file leaves behind, such as trees of sources that
+    it keeps for others, stays, too.
     """
-    if _thawed:
-        _thawed.clear()
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
         gc.freeze()
+    elif _thawed:
+        gc.freeze()
+    _thawed.clear()
     gc.set_threshold(*COLLECTIONS)
 
 
