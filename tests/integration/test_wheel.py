@@ -89,6 +89,8 @@ def test_the_wheel_holds_the_packages_and_says_that_they_are_typed(wheel: Path) 
     assert tops == {"kbroker", "pyspark_kbroker", metadata}
     assert {"kbroker/py.typed", f"{metadata}/licenses/LICENSE"} <= found.keys()
     assert "kbroker/cli/troubleshooting.md" in found
+    static = {path.name for path in (ROOT / "kbroker/console/web/static").iterdir()}
+    assert {f"kbroker/console/web/static/{name}" for name in static} <= found.keys()
     assert not [name for name in found if name.endswith(".pyc")]
 
 
