@@ -59,7 +59,7 @@ def main(topics: int, partitions: int, rounds: int) -> None:
                     f"{found[0][1] / 1024:.0f} KiB"
                 )
         click.echo(f"memory: {before_mib:.0f} MiB before, {broker.rss_mib():.0f} after")
-        click.echo(f"beside them: {pings.told()}")
+        click.echo(f"beside them: {pings.in_words()}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from kbroker.cli.pipeline.job_plan import print_plan
 from kbroker.cli.pipeline.parameters import directory
 from kbroker.cli.pipeline.stream_options import source_options
 from kbroker.cli.shown.output import counted, say
-from kbroker.pipeline.archiving.manifests.manifest import UNEXPLAINED, UNREADABLE
 
 if TYPE_CHECKING:
     from kbroker.pipeline.jobs.stream import Stream
@@ -95,6 +94,7 @@ def archive(
     A run that was killed goes on where it was. Files of an hour are below DIR/data/TOPIC/DATE/HOUR,
     by the records' own times in UTC; DIR/manifests says what belongs to the archive.
     """
+    from kbroker.pipeline.archiving.manifests.manifest import UNEXPLAINED, UNREADABLE
     from kbroker.pipeline.jobs.archive import archive as run_archive  # Arrow: 0.3 s, and the extra
 
     display = StreamDisplay(metrics, output, print_plan if dry_run else None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,9 +15,9 @@ from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.parameters import directory, names, size
 from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
-from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
-from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState, missing_by_reason
-from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR
+
+if TYPE_CHECKING:
+    from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 
 _COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "rows", "missing", "files", "size_bytes",
@@ -50,6 +50,8 @@ def list_archive(target: str, output: str, *, shows_settings: bool, shows_groups
     if shows_settings and shows_groups:
         raise click.UsageError("give one of --settings and --groups")
     with pipeline_errors():
+        from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+
         state = read_archive(os.path.abspath(target))
     if shows_settings:
         _list_settings(state, output)
@@ -64,6 +66,8 @@ def list_archive(target: str, output: str, *, shows_settings: bool, shows_groups
 
 
 def _list_partitions(state: ArchiveState, output: str) -> None:
+    from kbroker.pipeline.archiving.manifests.archive_state import missing_by_reason
+
     rows = [_row(state, topic_partition) for topic_partition in state.partitions()]
     print_rows(rows, _COLUMNS, output)
     for topic_partition in state.partitions():
@@ -131,9 +135,9 @@ def expire(
     """Delete old files from an archive. It remembers their records as expired, and does not archive
     them again. Records without a time do not expire.
     """
-    from kbroker.pipeline.archiving.upkeep.merge_and_expiry import expire_files
-
     with pipeline_errors():
+        from kbroker.pipeline.archiving.upkeep.merge_and_expiry import expire_files
+
         gone = expire_files(
             os.path.abspath(target), int(keep * 1_000), topics or (), is_dry_run=dry_run
         )
@@ -161,6 +165,8 @@ def merge_archive(
 
 
 def _row(state: ArchiveState, topic_partition: Any) -> dict[str, Any]:
+    from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR
+
     entries = state.entries(topic_partition)
     hours = sorted(entry.hour for entry in entries if entry.hour != NO_HOUR)
     stretches = state.ranges[topic_partition]

@@ -20,7 +20,7 @@ from kbroker.pipeline.errors import OptionsError, PipelineError
 from kbroker.pipeline.spark_job.session import SessionSettings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-_EXTRA = ("jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark")
+_EXTRA = ("jinja2", "matplotlib", "msgspec", "numpy", "pandas", "pyarrow", "pyspark")
 _NAMES = ("master", "jars", "verbose")
 
 

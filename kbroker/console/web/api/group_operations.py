@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from kbroker.console.groups import (
     GroupDetails,
@@ -25,14 +24,15 @@ from kbroker.console.web.console import Console
 from kbroker.console.web.web_request import RefusedError
 
 
-class OffsetsToReset(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsToReset:
     """The target of a reset, as the command `group reset` takes it, for partitions by topic: an
     empty list means all of a topic, no topics all that the group has offsets for. Nothing is set
     unless `confirmed` is true: the answer says what would be.
     """
 
     to: str
-    topics: dict[str, list[int]] = {}
+    topics: Mapping[str, Sequence[int]] = field(default_factory=dict)
     confirmed: bool = False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from kbroker.console.web.console import Console
@@ -34,7 +34,8 @@ class Given:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """An operation. `path` stands below the path of the API, with names in braces; `answer` is the
-    type of what the function returns, and `body` that of what is sent: a `msgspec.Struct`.
+    type of what the function returns, and `body` that of what is sent: a dataclass, read by
+    `bodies.py`.
     """
 
     name: str
@@ -46,6 +47,10 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     body: type | None = None
     shows_messages: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that the body can be read."""
+        assert self.body is None or is_dataclass(self.body), self.name
 
 
 PAGE_PARAMETERS = (

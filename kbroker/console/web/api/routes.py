@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
 from kbroker.console.web.api.answers import api_answer
+from kbroker.console.web.api.bodies import body_of
 from kbroker.console.web.api.operation import Given, Operation, Parameter
 from kbroker.console.web.api.operations import OPERATIONS
 from kbroker.console.web.api.schemas import Schemas
@@ -48,24 +47,14 @@ def _respond(operation: Operation) -> Respond:
             if name not in names:
                 listed = f"there are {', '.join(sorted(names))}" if names else "there are none"
                 raise RefusedError(400, f"no such parameter: {name[:100]!a}; {listed}")
-        given = Given(
-            places=request.places, query=request.query, body=_body(operation, request.body)
-        )
         try:
+            body = None if operation.body is None else body_of(operation.body, request.body)
+            given = Given(places=request.places, query=request.query, body=body)
             return api_answer(await operation.function(console, given))
         except ValueError as error:
             raise RefusedError(400, str(error)) from error
 
     return respond
-
-
-def _body(operation: Operation, body: bytes) -> Any:
-    if operation.body is None:
-        return None
-    try:
-        return msgspec.json.decode(body, type=operation.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusedError(400, f"the body does not fit: {error}") from error
 
 
 async def _document(_console: Console, _request: WebRequest) -> Answer:
@@ -102,6 +91,7 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
 
 
 def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    sent = Schemas(schemas.components, of_bodies=True)
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -129,7 +119,7 @@ def _described(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {
             "required": True,
-            "content": {JSON: {"schema": schemas.of(operation.body)}},
+            "content": {JSON: {"schema": sent.of(operation.body)}},
         }
     return described
 

@@ -1,5 +1,5 @@
-"""JSON Schemas of types, as OpenAPI 3.1 has them: dataclasses, named tuples and structs are
-components, with what their docstrings say. Pure.
+"""JSON Schemas of types, as OpenAPI 3.1 has them: dataclasses and named tuples are components, with
+what their docstrings say. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-import msgspec
+from kbroker.console.web.api.bodies import has_default
 
 _SIMPLE: Final[Mapping[Any, Any]] = {
     str: {"type": "string"},
@@ -28,10 +28,15 @@ _SIMPLE: Final[Mapping[Any, Any]] = {
 
 
 class Schemas:
-    """The components of one document, which grow as types are met."""
+    """The components of one document, which grow as types are met. Of what is sent (`of_bodies`)
+    fields with a default may be missing, of what is answered none is.
+    """
 
-    def __init__(self) -> None:
-        self.components: dict[str, Any] = {}
+    def __init__(
+        self, components: dict[str, Any] | None = None, *, of_bodies: bool = False
+    ) -> None:
+        self.components = {} if components is None else components
+        self._of_bodies = of_bodies
 
     def of(self, kind: Any) -> dict[str, Any]:
         """Return the schema of a type."""
@@ -67,40 +72,27 @@ class Schemas:
         if name not in self.components:
             self.components[name] = {}  # one that holds itself finds its name
             hints = get_type_hints(made)
-            needed = [
-                each for each in hints if each in _names(made) and not _has_default(made, each)
-            ]
             self.components[name] = {
                 "type": "object",
                 "description": " ".join((inspect.getdoc(made) or "").split()),
                 "properties": {each: self.of(_bound(hints[each], bound)) for each in _names(made)},
-                "required": needed,
+                "required": _needed(made) if self._of_bodies else list(_names(made)),
             }
         return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _has_fields(kind: type) -> bool:
-    return (
-        dataclasses.is_dataclass(kind)
-        or issubclass(kind, msgspec.Struct)
-        or hasattr(kind, "_fields")
-    )
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
 
 
 def _names(kind: Any) -> tuple[str, ...]:
-    if issubclass(kind, msgspec.Struct):
-        return tuple(kind.__struct_fields__)
     if dataclasses.is_dataclass(kind):
         return tuple(each.name for each in dataclasses.fields(kind))
     return tuple(kind._fields)
 
 
-def _has_default(kind: Any, name: str) -> bool:
-    """Whether a body may lack a field; of answers every field is there."""
-    if not issubclass(kind, msgspec.Struct):
-        return False
-    found = {each.name: each for each in msgspec.structs.fields(kind)}[name]
-    return not found.required
+def _needed(kind: Any) -> list[str]:
+    return [each.name for each in dataclasses.fields(kind) if not has_default(each)]
 
 
 def _parameters(kind: Any) -> tuple[Any, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
-
-import msgspec
 
 from kbroker.console.pages import Wanted
 from kbroker.console.topic import ReadingGroups, TopicDetails, groups_of_topic, topic
@@ -25,35 +25,39 @@ from kbroker.console.web.console import Console
 from kbroker.console.web.web_request import RefusedError
 
 
-class TopicToCreate(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToCreate:
     """A topic to be made; without numbers the brokers choose their defaults."""
 
     name: str
     partitions: int | None = None
     replication_factor: int | None = None
-    settings: dict[str, str] = {}
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
-class SettingsToChange(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsToChange:
     """Settings to be set by name, and names of those that get their defaults back."""
 
-    sets: dict[str, str] = {}
-    deletes: list[str] = []
+    sets: Mapping[str, str] = field(default_factory=dict)
+    deletes: Sequence[str] = ()
 
 
-class PartitionsToHave(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsToHave:
     """The number of partitions that a topic shall have."""
 
     count: int
 
 
-class RecordsToTrim(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsToTrim:
     """The records to be deleted: those before an offset, a time or `end`, of all partitions or of
     some. Nothing is deleted unless `confirmed` is true: the answer says what would be.
     """
 
     before: str
-    partitions: list[int] = []
+    partitions: Sequence[int] = ()
     confirmed: bool = False
 
 
