@@ -66,9 +66,10 @@ def console(
     A broker of kbroker serves one of itself at its HTTP address; this one asks any Kafka broker, as
     a client does.
     """
+    from kbroker.cli.broker.http_address import token_in
     from kbroker.http.http_server import HttpServer
 
-    token = None if token_file is None else _token(token_file)
+    token = token_in(token_file)
     try:
         (end_point,) = parse_http_addresses(_OPTION, [listen or _LISTEN])
     except ConfigError as error:
@@ -123,10 +124,3 @@ def _application(
         guard=Guard(names=names_of(hosts), token=token),
         otherwise=ConsoleApplication(ConsoledCluster(bootstrap), options),
     )
-
-
-def _token(file: TextIO) -> str:
-    token = file.readline().strip()
-    if not token:
-        raise CommandError(f"the first line of {file.name} is empty", ExitCode.USAGE)
-    return token

@@ -87,17 +87,18 @@ class HttpAddress:
 
 
 def token_in(file: TextIO | None) -> str | None:
-    """The token that stands in the first line of a file; None without one. Raises BadParameter for
+    """The token that stands in the first line of a file; None without one. Raises CommandError for
     a file that has none.
     """
     if file is None:
         return None
     try:
         token = file.readline(_TOKEN_CHARACTERS).strip()
+        lacks = "is empty" if not token else None
     except UnicodeDecodeError:
-        token = ""
-    if not token.isprintable() or not token:
-        raise click.BadParameter(
-            f"the first line of {file.name} is not a token", param_hint="'--token-file'"
-        )
+        token, lacks = "", "is not UTF-8 text"
+    if lacks is None and not token.isprintable():
+        lacks = "has control characters"
+    if lacks is not None:
+        raise CommandError(f"the first line of {file.name} {lacks}", ExitCode.USAGE)
     return token

@@ -125,4 +125,4 @@ def test_a_token_may_have_any_letters_and_a_file_without_one_is_refused(tmp_path
         assert error(*options).message == "disks: offline: /data"
         for written in (b"", b"\n", b"\xff\xff", b"a\x00b\n"):
             file.write_bytes(written)
-            assert isinstance(outcome(*options), click.BadParameter)
+            assert error(*options).code == ExitCode.USAGE
