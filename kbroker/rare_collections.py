@@ -1,4 +1,5 @@
-"""Rare collections of all garbage, while a request of very many entries is in work.
+"""Rare collections of all garbage, while a request of very many entries is in work; none while very
+many values are looked at that live for a moment.
 
 Law: a full collection looks at every object that is alive: at 300,000 entries it holds the event
 loop for 200 ms, again and again while they are made, and finds nothing. Young objects are collected
@@ -14,6 +15,20 @@ from contextlib import contextmanager
 
 _COLLECTIONS_OF_YOUNG = 1_000  # some millions of objects; usually 10
 _works: list[int] = []  # for each piece of work, the usual threshold
+
+
+@contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """Until this ends, on any thread. What lives for so long would be taken for old objects, and a
+    full collection would follow.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()
 
 
 @contextmanager

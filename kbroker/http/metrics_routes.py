@@ -22,6 +22,7 @@ from kbroker.metrics.jmx_dialect import jmx_dialect
 from kbroker.metrics.page import OPEN_METRICS, TEXT, Format, Page
 from kbroker.metrics.redpanda_dialect import redpanda_dialect
 from kbroker.metrics.selection import Selection
+from kbroker.rare_collections import collecting_nothing
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "kafka": jmx_dialect,
@@ -51,17 +52,19 @@ def metrics_routes(loop: BrokerLoop, samples: LookAtMetrics, partitions: int) ->
         selection = Selection(request.query.get("topic", []), partitions)
         page_format = _format(request)
         async with turn:
-            try:
-                found = await loop.collect(samples, COLLECTED_S)
-            except TimeoutError:
-                return said(503, f"the broker's event loop has not answered for {COLLECTED_S:g} s")
-            page = Page(dialect, page_format)
-            rows = selection.of(found)
-            while some := list(islice(rows, _ROWS)):
-                page.add(some)
-                await asyncio.sleep(_REST_S)
-            del found
-            return await _answer(page, page_format, is_packed=_takes_gzip(request))
+            with collecting_nothing():
+                try:
+                    found = await loop.collect(samples, COLLECTED_S)
+                except TimeoutError:
+                    reason = f"the broker's event loop has not answered for {COLLECTED_S:g} s"
+                    return said(503, reason)
+                page = Page(dialect, page_format)
+                rows = selection.of(found)
+                while some := list(islice(rows, _ROWS)):
+                    page.add(some)
+                    await asyncio.sleep(_REST_S)
+                del found
+                return await _answer(page, page_format, is_packed=_takes_gzip(request))
 
     return {"/metrics": Route(answer=metrics)}
 
