@@ -89,9 +89,12 @@ class Page:
                     _add_histogram(append, place, labels, values[number])
 
     def parts(self) -> Iterator[str]:
-        """The page in pieces, a family each."""
-        is_open = self._format.is_open
-        for family in self._families.values():
+        """The page in pieces, a family each; the page has none of them afterwards."""
+        is_open, families = self._format.is_open, self._families
+        self._plans.clear()  # they know the lines
+        self._table, self._of_table = None, ()
+        for name in list(families):
+            family = families.pop(name)  # as large as the text of its lines
             if family.lines:
                 yield family.text(is_open)
         if is_open:
