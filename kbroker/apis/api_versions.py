@@ -19,6 +19,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
 from kbroker.config.protocol_version import gives_topic_ids
 from kbroker.errors import ErrorCode
+from kbroker.events.event import cut
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.schema import Versions
@@ -31,6 +32,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 @api(ApiVersionsRequest)
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """List the served keys with their versions."""
+    ctx.connection.client_id = ctx.client_id and cut(ctx.client_id)
     if ctx.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):

@@ -22,7 +22,7 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -218,6 +218,11 @@ class Lanes:
     def __len__(self) -> int:
         """The number of templates."""
         return len(self._lanes)
+
+    @property
+    def apis(self) -> Mapping[int, int]:
+        """The versions of the requests that the connection repeats, by API key."""
+        return {lane.served.key: lane.served.version for lane in self._lanes}
 
     def answer(self, buffer: bytearray, start: int, end: int) -> bytes | Result | Later | None:
         """The answer to a request, as ShortWay says."""

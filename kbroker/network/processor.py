@@ -102,6 +102,17 @@ class Processor:
     def bytes_out(self) -> int:
         return self._closed_bytes_out + sum(channel.writer.bytes_out for channel in self._channels)
 
+    def idle_ms(self, channel: Channel) -> float | None:
+        """Return for how long nothing has moved on a connection, as far as the sweeps know: 0 if it
+        was for less than one of their intervals. None if it is closed.
+        """
+        seen = self._channels.get(channel)
+        if seen is None:
+            return None
+        if _is_active(channel, seen):
+            return 0.0
+        return max(0.0, self._clock.monotonic_ms() - seen.active_ms)
+
     def start(self) -> None:
         """Begin to sweep from time to time."""
         interval_ms = (
@@ -165,7 +176,7 @@ class Processor:
 
     def _reason_to_close(self, channel: Channel, seen: _Seen, now_ms: float) -> str | None:
         bytes_in, bytes_out = channel.bytes_in, channel.writer.bytes_out
-        active = bytes_in != seen.bytes_in or bytes_out != seen.bytes_out or channel.is_busy
+        active = _is_active(channel, seen)
         if channel.writer.is_blocked:
             if seen.blocked_since_ms is None:
                 seen.blocked_since_ms, seen.blocked_from_bytes = now_ms, bytes_out
@@ -208,6 +219,12 @@ class Processor:
             await asyncio.wait_for(self._emptied.wait(), deadline_ms / 1000)
         except TimeoutError:
             _log.info("%d connections were still open at the deadline", len(self._channels))
+
+
+def _is_active(channel: Channel, seen: _Seen) -> bool:
+    """Whether something has moved since the connection was seen, or is about to."""
+    moved = channel.bytes_in != seen.bytes_in or channel.writer.bytes_out != seen.bytes_out
+    return moved or channel.is_busy
 
 
 def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int, is_wanted: bool) -> bool:

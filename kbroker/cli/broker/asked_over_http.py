@@ -13,6 +13,7 @@ from kbroker.http.health import problems_in
 
 _READY = "/readyz"
 _EVENTS = "/api/events"
+_CONNECTIONS = "/api/connections"
 _MOST_BYTES = 10_000_000
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _OK = (200,)
@@ -51,6 +52,28 @@ def _moment(value: Any) -> int:
     if not 0 <= at_ms <= _LAST_MS:
         raise ValueError("no time of a calendar")
     return at_ms
+
+
+def connections_at(url: str, token: str | None) -> list[Mapping[str, Any]]:
+    """Ask the broker at `http://HOST:PORT` who is connected, and return a row for each connection,
+    as `OpenConnection.value` gives it.
+
+    Raises CommandError if no broker answers there.
+    """
+    body = _body(HttpAddress(url=url, token=token), _CONNECTIONS, "", _OK)
+    try:
+        rows = json.loads(body)["connections"]
+        return [_connection(row) for row in rows]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CommandError(f"{url} does not answer as a broker does") from error
+
+
+def _connection(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    texts = {name: str(row[name]) for name in ("address", "software", "principal", "listener")}
+    numbers = {name: int(row[name]) for name in ("requests", "bytes_in", "bytes_out", "idle_ms")}
+    apis = {str(name): int(version) for name, version in row["apis"].items()}
+    client_id = row["client_id"] and str(row["client_id"])
+    return {"client_id": client_id, **texts, "apis": apis, **numbers}
 
 
 def _body(address: HttpAddress, path: str, query: str, statuses: Collection[int]) -> bytes:

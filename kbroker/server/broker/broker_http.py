@@ -14,6 +14,7 @@ from kbroker.http.http_server import HttpServer
 if TYPE_CHECKING:
     from kbroker.http.answers import Application
     from kbroker.http.broker_loop import BrokerLoop
+    from kbroker.http.connection_routes import LookAtConnections
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
     from kbroker.http.metrics_routes import LookAtMetrics
@@ -25,6 +26,7 @@ SERVED: Final[Mapping[str, str]] = {
     "/readyz": "whether the broker is ready for clients, check by check",
     "/metrics": "what it counts and measures, for Prometheus",
     "/api/events": "what happened lately, and why: ?group=G, ?topic=T&partition=N, or all",
+    "/api/connections": "who is connected",
     "/api/trace": "requests of clients as they are answered, a line of JSON each",
 }
 _MOST_TOKEN_BYTES = 4096
@@ -39,6 +41,7 @@ class Looks:
     tracer: FindTracer
     samples: LookAtMetrics
     end_points: FindEndPoints
+    connections: LookAtConnections
 
 
 def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
@@ -62,13 +65,17 @@ def _application(
     loop: BrokerLoop,
 ) -> Application:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
+    from kbroker.http.connection_routes import connection_routes
     from kbroker.http.event_routes import event_routes
     from kbroker.http.guard import Guard, names_of
     from kbroker.http.health_routes import health_routes, index_route
     from kbroker.http.metrics_routes import metrics_routes
     from kbroker.http.routes import RouteTable
     from kbroker.http.trace_routes import trace_routes
-    from kbroker.server.broker import broker_metrics  # noqa: F401  here, not on the broker's loop
+    from kbroker.server.broker import (  # here, not on the broker's loop
+        broker_metrics,  # noqa: F401
+        open_connections,  # noqa: F401
+    )
     from kbroker.server.broker.broker_console import BrokerConsole
 
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
@@ -77,6 +84,7 @@ def _application(
             "/": index_route(SERVED),
             **health_routes(loop, looks.checks),
             **event_routes(loop, looks.events),
+            **connection_routes(loop, looks.connections),
             **trace_routes(loop, looks.tracer),
             **metrics_routes(loop, looks.samples, config.kbroker.kbroker_metrics_partitions),
         },

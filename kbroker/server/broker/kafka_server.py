@@ -40,6 +40,7 @@ from kbroker.zk.tree import TreeUnavailableError
 
 if TYPE_CHECKING:
     from kbroker.apis.request_tracer import RequestTracer
+    from kbroker.tracing.open_connection import OpenConnection
 
 
 class KafkaServer:
@@ -174,6 +175,7 @@ class KafkaServer:
             tracer=self._tracer,
             samples=self._samples,
             end_points=lambda: self.end_points,
+            connections=self._connections,
         )
         self._http = http_server_of(self._requested.config, looks)
         if self._http is not None:
@@ -201,6 +203,13 @@ class KafkaServer:
         counters = CounterRegistry()
         self.lifecycle.register(counters)  # all that there is while logs are recovered
         return counters.samples()
+
+    def _connections(self) -> Iterator[OpenConnection]:
+        if self._running is None:
+            return iter(())
+        from kbroker.server.broker.open_connections import open_connections  # which few ask for
+
+        return open_connections(self.parts.socket_server.processor)
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config
