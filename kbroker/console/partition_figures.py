@@ -14,17 +14,23 @@ from kbroker.wording import counted
 def figures_of(links: ClusterLinks, leaders: Mapping[TopicPartition, int], gaps: Gaps) -> Figures:
     """Ask the leaders for the figures of their partitions, and name what they do not say."""
     figures = ask_figures(links, leaders)
-    unsized = [
-        place
-        for place, leader in leaders.items()
-        if place in figures.ends and place not in figures.sizes and leader not in links.silent
-    ]
+    tell_unsized(links, leaders, figures.ends.keys() - figures.sizes.keys(), gaps)
+    return figures
+
+
+def tell_unsized(
+    links: ClusterLinks,
+    leaders: Mapping[TopicPartition, int],
+    places: Iterable[TopicPartition],
+    gaps: Gaps,
+) -> None:
+    """Name the reason why the leaders of these places, which answer, give no sizes of them."""
+    unsized = [place for place in places if leaders[place] not in links.silent]
     if unsized:
         gaps.tell(
             f"the sizes of {counted(len(unsized), 'partition')} are not known: their brokers are "
             "older than Kafka 1.0, or do not let this user see them"
         )
-    return figures
 
 
 def sum_of(figures: Iterable[int | None]) -> int | None:
