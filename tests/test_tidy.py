@@ -28,6 +28,7 @@ IMPURE = {
 }  # fmt: skip
 FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
 ONE_HOME = {
+    "textual": "cli/top/row_list.py cli/top/screen.py",
     "uvloop": "server/start/event_loop.py",
     "uvicorn": "http/connection.py http/serving.py",
     "kazoo": "zk/ensemble/kazoo_connection.py zk/ensemble/kazoo_requests.py",

@@ -64,6 +64,9 @@ _COMMANDS = {
     "console": LazyCommand(
         "kbroker.cli.broker.console", "console", "Serve a console for the browser."
     ),
+    "top": LazyCommand(
+        "kbroker.cli.top.command", "top", "Show what a cluster does now, on a screen or once."
+    ),
     "trace": LazyCommand(
         "kbroker.cli.broker.trace", "trace", "Follow the requests that a broker answers."
     ),

@@ -11,6 +11,9 @@ import pytest
 from compat_tests.running.apache_kafka import free_port
 from kbroker.cli.broker.trace_lines import HEAD
 from kbroker.cli.metrics.alert_rules import ALERTS
+from kbroker.cli.top.lines import head_line
+from kbroker.cli.top.tables import GROUPS
+from kbroker.console.rates import Pace
 from kbroker.http.health import CHECKS
 from tests.docs.pages import section, shown_commands, text_of
 from tests.docs.terminals import run
@@ -37,6 +40,13 @@ def test_commands_print_what_is_shown(tmp_path: Path) -> None:
 
 def test_followed_requests_stand_under_the_heads_of_the_page() -> None:
     assert f"{HEAD}\n" in section(PAGE, "## Who asks for what")
+
+
+def test_groups_stand_under_the_heads_of_the_page_and_all_paces_are_there() -> None:
+    shown = section(PAGE, "## On a terminal")
+
+    assert f"{head_line(GROUPS, 80, 1, is_reversed=False).rstrip()}\n" in shown
+    assert re.findall(r"^\| [^|]+ \| `([a-z_]+)` \|", shown, re.M) == [pace.value for pace in Pace]
 
 
 def test_the_checks_of_the_page_are_those_of_a_broker() -> None:

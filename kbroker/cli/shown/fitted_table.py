@@ -23,7 +23,7 @@ def fitted_table(
     `width`: columns of the terminal, None for any number. Lines are wider only if there is no room
     for a character of each column.
     """
-    natural = _widest(rows, _columns_of)
+    natural = _widest(rows, columns_of)
     room = None if width is None else width - len(_GAP) * (len(natural) - 1)
     if room is None or sum(natural) <= room:
         return lambda row: (_line(row, natural),)
@@ -31,7 +31,7 @@ def fitted_table(
     broken = [[head.replace("_", " ") for head in heads], *values]
     words = _widest(broken, _longest_word)
     head_words = [_longest_word(head) for head in broken[0]]
-    widths = _widest(broken, _columns_of)
+    widths = _widest(broken, columns_of)
     for least in (words, head_words, [1] * len(heads)):
         _shrink(widths, least, room)
 
@@ -49,7 +49,8 @@ def has_room_for(rows: Sequence[Sequence[str]], width: int) -> bool:
     return sum(words) + len(_GAP) * (len(words) - 1) <= width
 
 
-def _columns_of(text: str) -> int:
+def columns_of(text: str) -> int:
+    """Count the columns of a terminal that a text takes."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
@@ -66,7 +67,7 @@ def _widest(rows: Sequence[Sequence[str]], size: Callable[[str], int]) -> list[i
 
 
 def _longest_word(text: str) -> int:
-    return max(map(_columns_of, text.split()), default=0)
+    return max(map(columns_of, text.split()), default=0)
 
 
 def _shrink(widths: list[int], least: Sequence[int], room: int) -> None:
@@ -80,7 +81,7 @@ def _shrink(widths: list[int], least: Sequence[int], room: int) -> None:
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
-        cell + " " * (width - _columns_of(cell)) for cell, width in zip(cells, widths, strict=True)
+        cell + " " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True)
     )
     return _GAP.join(padded).rstrip()
 
@@ -90,13 +91,13 @@ def _folded(text: str, width: int) -> list[str]:
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if _columns_of(joined) <= width:
+        if columns_of(joined) <= width:
             lines[-1] = joined
             continue
         if lines[-1]:
             lines.append("")
         for character in word:
-            if lines[-1] and _columns_of(lines[-1]) + _columns(character) > width:
+            if lines[-1] and columns_of(lines[-1]) + _columns(character) > width:
                 lines.append("")
             lines[-1] += character
     return lines

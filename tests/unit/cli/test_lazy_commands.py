@@ -26,7 +26,7 @@ print(sorted(name for name in sys.modules if name.startswith("kbroker.client."))
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("topc",), "no such command: topc, did you mean topic?"),
+        (("topc",), "no such command: topc, did you mean topic or top?"),
         (("topic", "delet"), "no such command: delet, did you mean delete?"),
         (("zzz",), "no such command: zzz"),
     ],

@@ -1,0 +1,1 @@
+"""`kbroker top`: what a cluster does now, on a screen or once."""
