@@ -51,6 +51,9 @@ async def test_a_broker_serves_its_console_beside_health_and_metrics(tmp_path: P
         status, text, headers = ask(port, "/overview")
         assert (status, "<h1>Overview</h1>" in text) == (200, True)
         assert headers["cache-control"] == "no-store"
+        assert (
+            headers["referrer-policy"] == "same-origin"
+        )  # else browsers send forms without Origin
         assert ask(port, "/metrics")[0] == 200
         assert ask(port, "/nowhere")[0] == 404
         assert ask(port, "/overview", host="evil.example")[0] == 403

@@ -32,7 +32,7 @@ async def show_overview(console: Console, request: WebRequest) -> Answer:
         title="Overview",
         body=(
             facts(_facts(found)),
-            section("Partitions", *_health(found)),
+            section("Partitions", element("ul", *_health(found), class_="plain")),
             section("Brokers", broker_table(found)),
         ),
         gaps=found.gaps,
@@ -52,7 +52,7 @@ def _facts(found: Overview) -> list[tuple[str, Child]]:
         ("Topics", link(number(found.topics), "/topics")),
         ("Partitions", number(found.partitions)),
         ("Controller", "none" if found.controller_id is None else str(found.controller_id)),
-        ("Version of the cluster", found.level),
+        ("Version", None if found.level is None else found.level.rpartition(" ")[2]),
         ("Cluster id", found.cluster_id),
     ]
 
@@ -67,25 +67,26 @@ def _health(found: Overview) -> list[Html]:
     lines = [_line(text, places, style) for text, places, style in rows]
     if found.controller_id is None:
         sentence = "There is no controller: nothing can be changed."
-        lines.insert(0, element("p", sentence, class_="bad"))
+        lines.insert(0, element("li", sentence, class_="bad"))
     return lines
 
 
 def _line(text: str, places: Places | None, style: str) -> Html:
     if places is None:
-        return element("p", f"{text}: {UNKNOWN}", class_="quiet")
+        return element("li", f"{text}: {UNKNOWN}", class_="quiet")
     if not places.count:
-        return element("p", f"{text}: none", class_="good")
+        return element("li", f"{text}: none", class_="good")
     listed = [
         joined(link(str(place), address("topics", place.topic)), " ") for place in places.first
     ]
     more = places.count - len(places.first)
-    return element(
+    details = element(
         "details",
         element("summary", f"{text}: {places.count:,}", class_=style),
         element("p", *listed, f"and {more:,} more" if more else None),
         id=f"places-{text.split(maxsplit=1)[0].lower()}",
     )
+    return element("li", details)
 
 
 def _row(broker: BrokerRow) -> tuple[Child, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kbroker.client.cluster_configs import Setting, origin_named
-from kbroker.console.web.html import Child, Html, element, joined
+from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.parts import Column, link, table
 
 _COLUMNS: Final = (Column("Setting"), Column("Value"), Column("From"))
@@ -49,4 +49,4 @@ def _origins(setting: Setting) -> Child:
         )
         for source, _, value in others
     ]
-    return joined(setting.origin, element("ul", *rows, class_="quiet"))
+    return element("div", setting.origin, element("ul", *rows, class_="quiet"))
