@@ -35,7 +35,6 @@ WILL_BE_USED = {
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
-    ("console/message_filter.py", "message_filter"): "the page of messages",
     # entrances of their own
     ("errors.py", "_missing_"): "Python, for a number without a member",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",

@@ -1,7 +1,7 @@
 """JSON in several lines, with every name and number as it was written.
 
 Law: nothing but space between tokens changes: 1.10 stays 1.10, and a name that comes twice comes
-twice. A text that would become much longer stays as it is. Pure.
+twice. A text that would become much longer stays as it is. Only what is wanted is laid out. Pure.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ MOST_GROWTH: Final = 4
 _ALWAYS_FINE = 10_000  # letters
 
 
-def indented(text: str) -> str:
-    """Return a text that is valid JSON with a line for each element and each field.
+def indented(text: str, most_letters: int | None = None) -> str:
+    """Return a text that is valid JSON with a line for each element and each field; of a long one
+    the beginning, of about `most_letters`.
 
     >>> print(indented('{"a": [1.10, {}]}'))
     {
@@ -28,9 +29,13 @@ def indented(text: str) -> str:
     }
     """
     pieces: list[str] = []
+    stop = len(text) if most_letters is None else most_letters
     left = max(MOST_GROWTH * len(text), _ALWAYS_FINE)
     line = "\n"  # with the space that begins one, at this depth
-    for part in _TOKEN.findall(text):
+    for found in _TOKEN.finditer(text):
+        if found.start() > stop:
+            break
+        part = found[0]
         if part == ",":
             pieces += (part, line)
             left -= len(line)

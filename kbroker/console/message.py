@@ -19,8 +19,8 @@ from kbroker.record.default_record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedMessage:
-    """A message: `row` as in a list, `key` and `value` up to `OPEN_BYTES` of each, JSON in several
-    lines, and the `record` itself.
+    """A message: `row` as in a list, `key` and `value` up to `OPEN_BYTES` of each, and the
+    `record` itself.
     """
 
     row: MessageRow
@@ -66,7 +66,7 @@ def _message(work: Work, place: TopicPartition, offset: int, form: MessageForm) 
     fetcher = RecordFetcher(links, [links.topic(place.topic)], course, gaps.tell)
     for _, records in fetcher.batches():
         for record in records:
-            key, value = form.shown(record, OPEN_BYTES, pretty=True)
+            key, value = form.shown(record, OPEN_BYTES)
             return OpenedMessage(
                 row=message_row(place, record, form),
                 key=key,

@@ -38,19 +38,19 @@ class MessageForm:
         self._internal = None if is_chosen else internal_decoder_of(topic)
 
     def shown(
-        self, record: Record, most_bytes: int = PREVIEW_BYTES, *, pretty: bool = False
+        self, record: Record, most_bytes: int = PREVIEW_BYTES
     ) -> tuple[ShownValue, ShownValue]:
         """Return key and value as they are shown, up to about `most_bytes` of each."""
         if self._internal is not None:
             sizes = (len(record.key or b""), len(record.value or b""))
             key, value = (
-                shown_json(each, size, most_bytes, pretty=pretty)
+                shown_json(each, size, most_bytes)
                 for each, size in zip(self._internal(record.key, record.value), sizes, strict=True)
             )
             return key, (NULL if record.value is None else value)
         return (
-            shown_value(record.key, self._key_decoder, most_bytes=most_bytes, pretty=pretty),
-            shown_value(record.value, self._value_decoder, most_bytes=most_bytes, pretty=pretty),
+            shown_value(record.key, self._key_decoder, most_bytes=most_bytes),
+            shown_value(record.value, self._value_decoder, most_bytes=most_bytes),
         )
 
     def searched_key(self, record: Record) -> bytes:

@@ -22,7 +22,7 @@ from kbroker.console.gaps import Gaps
 from kbroker.console.kept_messages import KeptMessages, MessageRow, size_of
 from kbroker.console.message_filter import EVERYTHING, MessageFilter
 from kbroker.console.message_form import MessageForm
-from kbroker.console.search_bounds import Stretch, bounds_of
+from kbroker.console.search_bounds import Stretch, bounds_of, newest_of
 from kbroker.console.topic_lookup import check_partitions, topic_named
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
@@ -53,7 +53,8 @@ class MessageSearch:
     """The subject and the bounds of a search. No `partitions` means all; `starts` holds offsets to
     go on from, which win over `start`. `rows` is the most that are shown, up to `MOST_ROWS`: the
     first that fit, or, with `keeps_newest` and for a number of last messages, the last.
-    `only_committed` leaves out records of open and aborted transactions.
+    `only_committed` leaves out records of open and aborted transactions. With `newest_offsets` no
+    more than so many are looked at, those next to the end.
     """
 
     topic: str
@@ -67,6 +68,7 @@ class MessageSearch:
     rows: int = 50
     keeps_newest: bool = False
     only_committed: bool = True
+    newest_offsets: int | None = None
     most_bytes: int = MOST_BYTES
     most_s: float = SECONDS
 
@@ -75,7 +77,8 @@ class MessageSearch:
 class FoundMessages:
     """The messages that were found, in the order of time. `next_offsets`: where to go on, by
     partition. `looked_at` counts messages, `fitting` those that fit, also if they are not shown,
-    and `bytes` what keys, values and headers have.
+    and `bytes` what keys, values and headers have. `skipped` counts the offsets from `starts` on
+    that were not looked at, because of `newest_offsets` or because they are deleted.
     """
 
     rows: tuple[MessageRow, ...]
@@ -84,6 +87,7 @@ class FoundMessages:
     looked_at: int
     fitting: int
     bytes: int
+    skipped: int
     gaps: tuple[str, ...]
 
 
@@ -123,6 +127,11 @@ class _Search:
             only_committed=search.only_committed,
         )
         starts, ends = bounds_of(links, leaders, stretch, gaps)
+        skipped = 0
+        if search.newest_offsets is not None:
+            starts = newest_of(starts, ends, search.newest_offsets)
+            wanted = {p: search.starts.get(p.partition, at) for p, at in starts.items()}
+            skipped = sum(max(at - wanted[p], 0) for p, at in starts.items())
         self._next = dict(starts)
         ended = self._read({p: at for p, at in starts.items() if at < ends[p]}, ends)
         if ended is Ended.AT_END:
@@ -138,6 +147,7 @@ class _Search:
             looked_at=self._looked_at,
             fitting=self._kept.fitting,
             bytes=self._bytes,
+            skipped=skipped,
             gaps=gaps.sentences(),
         )
 

@@ -51,15 +51,32 @@ def bounds_of(
     known = {place: leaders[place] for place in limits}
     starts = _offsets_of(links, stretch.start, limits, known)
     ends = _offsets_of(links, stretch.end, limits, known)
-    starts |= {
-        place: _within(stretch.starts[place.partition], limits[place])
-        for place in limits
-        if place.partition in stretch.starts
-    }
+    for place, limit in limits.items():
+        at = stretch.starts.get(place.partition)
+        if at is not None:
+            starts[place] = _within(at, limit)
+            if at > limit[1]:
+                gaps.tell(f"{place} ends at offset {limit[1]} now: it is read from there, not {at}")
     both = starts.keys() & ends.keys()
     if not stretch.starts:
         _tell_beyond(stretch.start, [limits[place] for place in both], gaps)
     return {place: starts[place] for place in both}, {place: ends[place] for place in both}
+
+
+def newest_of(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int
+) -> Offsets:
+    """Return where to begin in order to read about `most` offsets, those next to the ends: of each
+    partition the same share.
+
+    >>> place = TopicPartition("t", 0)
+    >>> newest_of({place: 10}, {place: 1000}, 50)
+    {TopicPartition(topic='t', partition=0): 950}
+    """
+    total = sum(end - starts[place] for place, end in ends.items())
+    if total <= most:
+        return dict(starts)
+    return {place: end - -(-(end - starts[place]) * most // total) for place, end in ends.items()}
 
 
 def _offsets_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kbroker.console.json_layout import indented
@@ -52,23 +52,17 @@ def check_choice(name: str) -> None:
 
 
 def shown_value(
-    data: bytes | None,
-    decoder: str = AUTO,
-    *,
-    most_bytes: int = PREVIEW_BYTES,
-    pretty: bool = False,
+    data: bytes | None, decoder: str = AUTO, *, most_bytes: int = PREVIEW_BYTES
 ) -> ShownValue:
-    """Return bytes as they are shown, up to about `most_bytes` of them; `pretty`: JSON that is
-    shown whole takes several lines.
-    """
+    """Return bytes as they are shown, up to about `most_bytes` of them."""
     if data is None:
         return NULL
     if decoder == AUTO:
-        return _guessed(data, most_bytes, pretty=pretty)
+        return _guessed(data, most_bytes)
     try:
-        return _decoded(data, decoder, PLAIN_DECODERS[decoder], most_bytes, pretty=pretty)
+        return _decoded(data, decoder, PLAIN_DECODERS[decoder], most_bytes)
     except ValueError as error:
-        guessed = _guessed(data, most_bytes, pretty=pretty)
+        guessed = _guessed(data, most_bytes)
         return ShownValue(
             kind=guessed.kind,
             text=guessed.text,
@@ -78,31 +72,36 @@ def shown_value(
         )
 
 
-def shown_json(decoded: Any, size_bytes: int, most_bytes: int, *, pretty: bool) -> ShownValue:
+def shown_json(decoded: Any, size_bytes: int, most_bytes: int) -> ShownValue:
     """Return a value that was decoded already, in JSON."""
     if decoded is None:
         return NULL
-    text = json_text(decoded, 2 if pretty else None)
-    return _cut("json", text, size_bytes, most_bytes)
+    return _cut("json", json_text(decoded), size_bytes, most_bytes)
 
 
-def _decoded(
-    data: bytes, name: str, decode: Decoder, most_bytes: int, *, pretty: bool
-) -> ShownValue:
+def laid_out(value: ShownValue, most_letters: int) -> ShownValue:
+    """Return what a page of its own shows of a value: JSON in several lines, and of a long one the
+    beginning.
+    """
+    text = value.text
+    if value.kind == "json" and not value.is_cut:
+        text = indented(text, most_letters)
+    is_cut = value.is_cut or len(value.text) > most_letters or len(text) > most_letters
+    return replace(value, text=text[:most_letters], is_cut=is_cut)
+
+
+def _decoded(data: bytes, name: str, decode: Decoder, most_bytes: int) -> ShownValue:
     if name in ("hex", "base64"):
         return _cut(name, str(decode(data[:most_bytes])), len(data), 2 * most_bytes, of=most_bytes)
     if name == "json" and len(data) > most_bytes:
-        return _guessed(data, most_bytes, pretty=False)
+        return _guessed(data, most_bytes)
     decoded = decode(data)
     if name == "json":
-        text = indented(data.decode()) if pretty else data.decode()
-        return ShownValue(kind=name, text=text, size_bytes=len(data))
+        return ShownValue(kind=name, text=data.decode(), size_bytes=len(data))
     return _cut("text" if name == "utf-8" else name, str(decoded), len(data), most_bytes)
 
 
-def _guessed(
-    data: bytes, most_bytes: int, *, pretty: bool, may_have_schema: bool = True
-) -> ShownValue:
+def _guessed(data: bytes, most_bytes: int, *, may_have_schema: bool = True) -> ShownValue:
     if not data:
         return _EMPTY
     text = _text(data, most_bytes)
@@ -110,14 +109,13 @@ def _guessed(
     if text is not None:
         may_be_json = text.lstrip()[:1] in ("{", "[")
         if may_be_json and not is_cut and _is_json(text):
-            shown = indented(text) if pretty else text
-            return ShownValue(kind="json", text=shown, size_bytes=len(data))
+            return ShownValue(kind="json", text=text, size_bytes=len(data))
         return ShownValue(kind="text", text=text, size_bytes=len(data), is_cut=is_cut)
     is_framed = may_have_schema and data[0] == 0 and len(data) > _SCHEMA_BYTES
     if is_framed and len(data) not in _INT_SIZES:
         schema_id = int.from_bytes(data[1:_SCHEMA_BYTES], "big")
         rest = data[_SCHEMA_BYTES : _SCHEMA_BYTES + most_bytes + 1]
-        body = _guessed(rest, most_bytes, pretty=pretty, may_have_schema=False)
+        body = _guessed(rest, most_bytes, may_have_schema=False)
         return ShownValue(
             kind=f"schema {schema_id}", text=body.text, size_bytes=len(data), is_cut=body.is_cut
         )

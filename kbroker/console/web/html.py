@@ -8,6 +8,7 @@ characters, marks that turn the direction of a line) is shown instead. Only this
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from html import escape
 from typing import Final, TypeAlias
 
@@ -94,8 +95,13 @@ def _text(child: Child) -> str:
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    name = key.removesuffix("_").replace("_", "-")
+    name = _name_of(key)
     if value is True:
         return f" {name}"
     shown = value if isinstance(value, Html) else escape(visible(str(value)))
     return f' {name}="{shown}"'
+
+
+@cache
+def _name_of(key: str) -> str:
+    return key.removesuffix("_").replace("_", "-")

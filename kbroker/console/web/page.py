@@ -15,7 +15,7 @@ from kbroker.http.answers import Answer
 from kbroker.wording import shown
 
 HTML: Final = "text/html; charset=utf-8"
-SCRIPTS: Final = ("console.js",)
+SCRIPTS: Final = ("console.js", "tail.js")
 SECURITY: Final = (
     (
         "content-security-policy",
@@ -159,6 +159,7 @@ def _top(console: Console, request: WebRequest) -> tuple[Html, ...]:
 def _keys(console: Console) -> Html:
     """Return the list of keys, which a question mark opens."""
     rows = [("/", "find"), ("?", "this list"), ("Esc", "leave a field, close this list")]
+    rows.append(("p", "pause the live tail, go on"))
     rows += [(f"g {entry.key}", entry.title) for entry in console.navigation]
     listed = [
         joined(element("dt", element("kbd", key)), element("dd", meaning)) for key, meaning in rows

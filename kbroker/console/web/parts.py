@@ -31,22 +31,24 @@ def table(
     """Return a table; on a narrow screen each row becomes a list with the heads beside the values.
     `empty` is said if there are no rows.
     """
-    lines = [_row(columns, row) for row in rows]
+    lines = [table_row(columns, row) for row in rows]
     if not lines:
         return element("p", empty, class_="empty")
+    return table_of(label, columns, element("tbody", *lines))
+
+
+def table_of(label: str, columns: Sequence[Column], body: Html) -> Html:
+    """Return a table with a body that was made already."""
     heads = [
         element("th", each.head, scope="col", class_="number" if each.is_number else None)
         for each in columns
     ]
-    return element(
-        "table",
-        element("caption", label),
-        element("thead", element("tr", *heads)),
-        element("tbody", *lines),
-    )
+    head = element("thead", element("tr", *heads))
+    return element("table", element("caption", label), head, body)
 
 
-def _row(columns: Sequence[Column], row: Sequence[Child]) -> Html:
+def table_row(columns: Sequence[Column], row: Sequence[Child]) -> Html:
+    """Return one row of a table."""
     cells = []
     for number, (column, value) in enumerate(zip(columns, row, strict=True)):
         classes = "number" if column.is_number else None

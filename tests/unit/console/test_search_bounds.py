@@ -80,7 +80,10 @@ def test_an_offset_that_is_not_there_is_named() -> None:
 
 def test_offsets_to_go_on_from_win_and_are_moved_into_the_partition() -> None:
     assert bounds(Place(Kind.OFFSET, 3), starts={0: 77}) == ((77, 100), ())
-    assert bounds(START, starts={0: 777}) == ((100, 100), ())
+    assert bounds(START, starts={0: 777}) == (
+        (100, 100),
+        ("t-0 ends at offset 100 now: it is read from there, not 777",),
+    )
 
 
 def test_an_open_transaction_ends_what_is_committed_and_is_named() -> None:

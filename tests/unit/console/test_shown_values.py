@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from kbroker.console.shown_values import CHOICES, check_choice, shown_value
+from kbroker.console.shown_values import (
+    CHOICES,
+    OPEN_BYTES,
+    check_choice,
+    laid_out,
+    shown_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -85,10 +91,22 @@ def test_bytes_that_a_decoder_cannot_read_are_shown_with_its_reason() -> None:
 def test_json_of_several_lines_keeps_what_it_says() -> None:
     data = b'{"a":[1,2],"b":"\xc3\xa4"}'
 
-    shown = shown_value(data, pretty=True)
+    shown = laid_out(shown_value(data), 1_000)
 
     assert json.loads(shown.text) == json.loads(data)
     assert len(shown.text.splitlines()) == 7
+
+
+@pytest.mark.parametrize("value", [list(range(500_000)), ["x" * 500_000], "x" * 500_000])
+def test_of_a_long_value_the_beginning_is_laid_out(value: object) -> None:
+    text = json.dumps(value, separators=(",", ":"))
+
+    shown = laid_out(shown_value(text.encode(), most_bytes=OPEN_BYTES * 4), 100)
+
+    assert len(shown.text) <= 100
+    assert text.startswith("".join(shown.text.split()))
+    assert shown.is_cut
+    assert shown.size_bytes == len(text)
 
 
 def test_no_screen_reads_a_file_of_the_server() -> None:

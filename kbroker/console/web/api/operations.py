@@ -8,6 +8,7 @@ from kbroker.console.web.api import (
     cluster_operations,
     event_operations,
     group_operations,
+    message_operations,
     topic_operations,
 )
 from kbroker.console.web.api.operation import Operation
@@ -17,4 +18,5 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *topic_operations.OPERATIONS,
     *group_operations.OPERATIONS,
     *event_operations.OPERATIONS,
+    *message_operations.OPERATIONS,
 )

@@ -12,12 +12,16 @@ from kbroker.console.web.web_request import address
 PATH: Final = "/topics/{topic}"
 TABS: Final = (
     ("Partitions", ""),
+    ("Messages", "messages"),
+    ("Live tail", "tail"),
     ("Settings", "settings"),
     ("Groups", "groups"),
     ("History", "history"),
 )
 """Titles and last parts of the addresses of a topic's pages."""
+_MESSAGE_TABS = ("messages", "tail")
 _ACTIONS: Final = (
+    ("Produce", "produce"),
     ("Add partitions", "grow"),
     ("Trim", "trim"),
     ("Delete", "delete"),
@@ -29,6 +33,7 @@ def topic_frame(console: Console, name: str, tab: str) -> Html:
     tabs = [
         element("a", title, href=_place(name, part), aria_current="page" if part == tab else None)
         for title, part in TABS
+        if not (console.options.no_messages and part in _MESSAGE_TABS)
     ]
     actions = [link(title, _place(name, part), is_action=True) for title, part in _ACTIONS]
     return joined(

@@ -1,0 +1,66 @@
+"""The fields of a search of messages. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kbroker.console.shown_values import CHOICES
+from kbroker.console.web.html import Child, Html, element
+from kbroker.console.web.message_query import FIRST_FROM, LOOKS
+from kbroker.console.web.parts import checkbox, choice, field
+from kbroker.console.web.web_request import Fields, WebRequest
+
+_FROM_HINT: Final = "start, end, an offset, -50 for the last 50, -1h, 2026-11-21T10:00"
+_DECODERS: Final = {name: name for name in CHOICES}
+
+
+def search_fields(request: WebRequest, *, has_places: bool, submit: str) -> Html:
+    """Return the form; `has_places`: it also asks where to begin and to end, and for how many."""
+    query = request.query
+    places: tuple[Child, ...] = ()
+    if has_places:
+        places = (
+            field("from", "From", query.text("from"), _FROM_HINT, placeholder=FIRST_FROM),
+            field("to", "To", query.text("to"), "before this place", placeholder="end"),
+            field("rows", "Rows", query.text("rows"), placeholder="50", inputmode="numeric"),
+        )
+    filters = (
+        _exact("text", "Text", query, "in key, value or headers", data_find=True),
+        _exact("key", "Key", query, "holds this text"),
+        _exact("header", "Header", query, "NAME, or NAME=TEXT that it holds"),
+        _exact("json", "JSON of the value", query, '$.order.lines[0].price >= 10, $.name ~ "an"'),
+    )
+    decoders = (
+        choice("key_decoder", "Keys are", _DECODERS, query.text("key_decoder", "auto")),
+        choice("value_decoder", "Values are", _DECODERS, query.text("value_decoder", "auto")),
+        checkbox(
+            "uncommitted",
+            "also open and aborted transactions",
+            is_set=query.flag("uncommitted"),
+        ),
+    )
+    more = element(
+        "details",
+        element("summary", "Filters and decoders"),
+        element("div", *filters, *decoders, class_="filters"),
+        id="more",
+        open=any(query.text(name) for name in LOOKS if name != "partitions"),
+    )
+    partitions = field(
+        "partitions", "Partitions", query.text("partitions"), "0,3", placeholder="all"
+    )
+    return element(
+        "form",
+        element("div", *places, partitions, class_="filters"),
+        more,
+        element("p", element("button", submit, class_="primary")),
+        method="get",
+        action=request.path,
+        role="search",
+    )
+
+
+def _exact(
+    name: str, label: str, query: Fields, hint: str, **attributes: str | int | bool | None
+) -> Html:
+    return field(name, label, query.exact(name), hint, **attributes)
