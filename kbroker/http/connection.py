@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import h11
 from uvicorn.config import Config
@@ -35,23 +35,24 @@ class Limits:
     waiting_bytes: int = 64 * 1024 * 1024  # of the answers of all connections
 
 
+Resting: TypeAlias = "dict[BoundedConnection, float]"
+"""The connections of one address without a request, those that rest for longest first, and since
+when, by the loop's clock; some may have been asked since."""
+
+
 class BoundedConnection(H11Protocol):
     """The protocol of one connection. Owned by the loop of the HTTP thread."""
 
-    def __init__(self, config: Config, state: ServerState, limits: Limits) -> None:
+    def __init__(
+        self, config: Config, state: ServerState, limits: Limits, resting: Resting
+    ) -> None:
         super().__init__(config=config, server_state=state, app_state={})
         self._limits = limits
+        self._resting = resting
         self._looking: asyncio.TimerHandle | None = None
         self._seen: tuple[object, ...] = ()
         self._waited_bytes = 0  # that were to be taken at the last look
         self._drained = 0  # how often the client has taken enough for more
-        self._rests_since_s = self.loop.time()
-
-    @property
-    def rests_since_s(self) -> float | None:
-        """The moment of the loop's clock since which there is no request; None if there is one."""
-        is_asked = self.cycle is not None and not self.cycle.response_complete
-        return None if is_asked or self.transport.is_closing() else self._rests_since_s
 
     def connection_made(self, transport: Any) -> None:
         """Refuse the connection if there are too many, or look after it from now on."""
@@ -60,10 +61,12 @@ class BoundedConnection(H11Protocol):
             transport.write(_FULL)
             transport.close()
             return
+        self._resting[self] = self.loop.time()
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop looking after it."""
+        self._resting.pop(self, None)
         if self._looking is not None:
             self._looking.cancel()
         super().connection_lost(exc)
@@ -75,18 +78,28 @@ class BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Note that the connection rests from now on."""
-        self._rests_since_s = self.loop.time()
+        self._resting.pop(self, None)
+        self._resting[self] = self.loop.time()
         super().on_response_complete()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there is a request without a whole answer."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _makes_room(self) -> bool:
         """End the connection that rests for longest, if it has for a while."""
-        resting = [each for each in self._all() if each.rests_since_s is not None]
-        longest = min(resting, key=lambda each: each.rests_since_s or 0.0, default=self)
-        since_s = longest.rests_since_s
-        if since_s is None or self.loop.time() - since_s < self._limits.rest_s:
-            return False
-        longest.transport.abort()
-        return True
+        while self._resting:
+            longest, since_s = next(iter(self._resting.items()))
+            if longest.is_asked:  # it comes back with its answer
+                del self._resting[longest]
+                continue
+            if self.loop.time() - since_s < self._limits.rest_s:
+                return False
+            del self._resting[longest]
+            longest.transport.abort()
+            return True
+        return False
 
     def _all(self) -> Iterator[BoundedConnection]:
         return (each for each in self.connections if isinstance(each, BoundedConnection))

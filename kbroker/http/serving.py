@@ -13,7 +13,7 @@ from typing import Any, Final
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from kbroker.http.connection import BoundedConnection, Limits
+from kbroker.http.connection import BoundedConnection, Limits, Resting
 
 _HEADERS: Final = [
     (b"x-content-type-options", b"nosniff"),
@@ -47,9 +47,10 @@ async def serve_until(
     state = ServerState()
     state.default_headers = _HEADERS
     loop = asyncio.get_running_loop()
+    resting: Resting = {}
 
     def connection() -> BoundedConnection:
-        return BoundedConnection(config, state, limits)
+        return BoundedConnection(config, state, limits, resting)
 
     servers = [
         await loop.create_server(connection, sock=sock, backlog=socket.SOMAXCONN)
