@@ -12,6 +12,7 @@ from kbroker.http.health import Check
 from kbroker.model import NO_CONTROLLER, NO_LEADER, TopicPartition
 from kbroker.server.broker.broker_parts import BrokerParts
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
+from kbroker.zk.tree import SessionState
 
 _AT_ONCE = 256  # partitions
 _STARTING = (BrokerState.NOT_RUNNING, BrokerState.STARTING)
@@ -42,6 +43,8 @@ def _recovery(state: BrokerState) -> str | None:
 
 
 def _membership(parts: BrokerParts) -> str | None:
+    if parts.storage.zk.tree.state is SessionState.LOST:  # an interruption alone is nothing yet
+        return "the session with ZooKeeper has ended, and there is no new one yet"
     metadata = parts.data.metadata
     if metadata.broker(metadata.broker_id) is None:
         return "the controller does not count this broker as alive"

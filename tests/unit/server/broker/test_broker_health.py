@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.server.broker.broker_health import checks_of
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
+from kbroker.zk.tree import SessionState
 
 SELF, CONTROLLER = 1, 2
 
@@ -18,6 +19,7 @@ def parts(
     states: dict[int, tuple[int, list[int]]] | None = None,
     alive: tuple[int, ...] = (SELF, CONTROLLER),
     online: tuple[str, ...] = ("/a", "/b"),
+    session: SessionState = SessionState.CONNECTED,
 ) -> Any:
     """The parts that are looked at; `states` has leader and replicas by partition of topic t."""
     partitions = {
@@ -35,7 +37,10 @@ def parts(
         online_directories=list(online),
         directories=lambda: [SimpleNamespace(path="/a"), SimpleNamespace(path="/b")],
     )
-    return SimpleNamespace(data=SimpleNamespace(metadata=metadata, logs=logs))
+    return SimpleNamespace(
+        data=SimpleNamespace(metadata=metadata, logs=logs),
+        storage=SimpleNamespace(zk=SimpleNamespace(tree=SimpleNamespace(state=session))),
+    )
 
 
 def problems(running: Any, state: BrokerState = BrokerState.RUNNING_AS_BROKER) -> dict[str, str]:
@@ -65,6 +70,13 @@ def test_a_broker_that_is_no_member_of_its_cluster_is_not_ready(
     alive: tuple[int, ...], said: str
 ) -> None:
     assert problems(parts(alive=alive)) == {"membership": said}
+
+
+def test_a_broker_whose_session_has_ended_is_not_ready_and_an_interruption_is_nothing_yet() -> None:
+    assert problems(parts(session=SessionState.SUSPENDED)) == {}
+    assert problems(parts(session=SessionState.LOST)) == {
+        "membership": "the session with ZooKeeper has ended, and there is no new one yet"
+    }
 
 
 def test_a_directory_that_is_offline_is_named() -> None:
