@@ -62,6 +62,16 @@ class RareLines:
         of_name.left_out = of_all.left_out = 0
         return left_out
 
+    def may_be_written(self, kind: Hashable, now_ms: float) -> bool:
+        """Return whether a kind may have another line in this minute, before somebody puts its
+        name together; if not, it is counted as one that is left out. `now_ms` is monotonic.
+        """
+        of_all = self._of((kind, None), now_ms)
+        if of_all.lines < self._names_each:
+            return True
+        of_all.left_out += 1
+        return False
+
     def _of(self, key: tuple[Hashable, str | None], now_ms: float) -> _Line:
         kept = self._kept
         line = kept.get(key)

@@ -45,9 +45,11 @@ class EventRecorder:
             log = _of_partitions
         if not log.isEnabledFor(logging.INFO):
             return
+        kind, now_ms = (event.name, event.cause), self._clock.monotonic_ms()
+        if not self._lines.may_be_written(kind, now_ms):  # of thousands in a turn of the loop
+            return
         sentence = event.sentence()
-        kind = (event.name, event.cause)
-        left_out = self._lines.left_out(kind, sentence, self._clock.monotonic_ms())
+        left_out = self._lines.left_out(kind, sentence, now_ms)
         if left_out is not None:
             fields = fields_of(event.name, cause=event.cause, **event.fields())
             log.info("%s%s", sentence, note_of(left_out), extra=fields)

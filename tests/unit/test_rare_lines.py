@@ -43,3 +43,15 @@ def test_what_is_remembered_is_bounded() -> None:
         told(lines, "a", kind=f"k{number}")
 
     assert lines.kept == KEPT_MAX
+
+
+def test_a_kind_that_has_all_lines_of_its_minute_is_counted_without_a_name() -> None:
+    lines = RareLines(names_each=2)
+    assert lines.may_be_written("tea", 0)
+    for name in ("green", "black"):
+        lines.left_out("tea", name, 0)
+
+    assert [lines.may_be_written("tea", at_ms) for at_ms in (0, 1)] == [False, False]
+    assert lines.may_be_written("coffee", 1)
+    assert lines.may_be_written("tea", 60_000)
+    assert lines.left_out("tea", "white", 60_000) == 2

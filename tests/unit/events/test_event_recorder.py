@@ -61,4 +61,4 @@ def test_very_many_events_in_a_minute_are_counted(caplog: pytest.LogCaptureFixtu
         recorder.note(moved(1_000))
 
     assert len(caplog.records) == LINES_EACH + 1
-    assert caplog.messages[-1].endswith("(generation 1000); similar lines left out: 7")
+    assert caplog.messages[-1].endswith("(generation 1000); similar lines left out: 8")
