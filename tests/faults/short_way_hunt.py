@@ -217,7 +217,9 @@ class History:
             connection.channel.close()
         await asyncio.sleep(10)  # until nothing waits any more
         counted = self._broker.counters()
-        left = ROOM_BYTES - self._broker.apis.lane_room.left
+        lane_room = self._broker.apis.lane_room
+        lane_room.forget()
+        left = ROOM_BYTES - lane_room.left
         if left:
             counted += f", {left} bytes of templates are left"
         self.lived.answers.append(("counters", counted.encode()))
