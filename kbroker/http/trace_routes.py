@@ -35,23 +35,23 @@ def trace_routes(loop: BrokerLoop, tracer: FindTracer) -> dict[str, Route]:
             wanted = TraceFilter.of(request.query)
         except ValueError as error:
             return said(400, str(error))
-        entries = _Entries(loop, tracer, TraceReader(wanted))
-        problem = await entries.begin()
+        followed = FollowedOnLoop(loop, tracer, wanted)
+        problem = await followed.begin()
         if problem is not None:
-            await entries.aclose()
+            followed.close()
             return said(503, problem)
-        return Answer(pieces=entries, content_type=JSON_LINES)
+        return Answer(pieces=_Entries(followed), content_type=JSON_LINES)
 
     return {PATH: Route(answer=trace, methods=("GET",))}
 
 
-class _Entries:
-    """The entries of one reader, as pieces of an answer."""
+class FollowedOnLoop:
+    """The entries of one reader, taken from the HTTP thread."""
 
-    def __init__(self, loop: BrokerLoop, tracer: FindTracer, reader: TraceReader) -> None:
+    def __init__(self, loop: BrokerLoop, tracer: FindTracer, wanted: TraceFilter) -> None:
         self._loop = loop
         self._tracer = tracer
-        self._reader = reader
+        self._reader = TraceReader(wanted)
 
     async def begin(self) -> str | None:
         """Have entries made from now on, or say why there are none."""
@@ -70,16 +70,15 @@ class _Entries:
             return "the event loop of the broker does not answer"
         return None if has_begun else "the broker is starting"
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            try:
-                taken = await self._on_broker(self._reader.take)
-            except TimeoutError:  # it is held; if it has stopped, this connection ends soon
-                taken = Taken(0, ())
-            yield _lines(taken)
-            await asyncio.sleep(LOOK_S)
+    async def take(self) -> Taken:
+        """Return what has come since the last look; nothing if the broker's loop is held."""
+        try:
+            taken: Taken = await self._on_broker(self._reader.take)
+        except TimeoutError:  # if it has stopped, this address goes soon
+            return Taken(0, ())
+        return taken
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Let the broker go on unseen, if it ever heard of this reader."""
         self._loop.call_soon(partial(_close, self._tracer, self._reader))
 
@@ -88,6 +87,21 @@ class _Entries:
             yield look()
 
         return (await self._loop.collect(steps, ANSWER_S))[0]
+
+
+class _Entries:
+    """The entries of one reader, as pieces of an answer."""
+
+    def __init__(self, followed: FollowedOnLoop) -> None:
+        self._followed = followed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            yield _lines(await self._followed.take())
+            await asyncio.sleep(LOOK_S)
+
+    async def aclose(self) -> None:
+        self._followed.close()
 
 
 def _close(find: FindTracer, reader: TraceReader) -> None:

@@ -25,6 +25,13 @@ class OpenConnection:
     bytes_out: int
     idle_ms: int
 
+    @property
+    def text(self) -> str:
+        """What a connection may be found by, in one line."""
+        asker = self.asker
+        words = (asker.address, asker.client_id, asker.software, asker.principal, asker.listener)
+        return " ".join(filter(None, words))
+
     def value(self) -> Mapping[str, Any]:
         """Return the connection as JSON has it; a client that gave no id has null."""
         asker = self.asker

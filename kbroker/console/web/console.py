@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kbroker.console.consoled_cluster import ConsoledCluster
+from kbroker.console.web.follows import Follows
 from kbroker.console.web.views import BrokerViews
 
 _MOST_NOTES: Final = 100
@@ -65,6 +66,7 @@ class Console:
     views: BrokerViews | None = None
     navigation: tuple[Entry, ...] = ()
     notes: Notes = field(default_factory=Notes)
+    follows: Follows = field(default_factory=Follows)
 
     @property
     def may_write(self) -> bool:

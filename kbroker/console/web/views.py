@@ -8,11 +8,26 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kbroker.model import TopicPartition
+from kbroker.tracing.open_connection import OpenConnection
+from kbroker.tracing.trace_filter import TraceFilter
+from kbroker.tracing.trace_reader import Taken
 
 NO_VIEWS = (
     "not known here: a broker of kbroker tells it at its own HTTP address, and other brokers of "
     "Kafka do not tell it at all"
 )
+
+
+class Followed(Protocol):
+    """Requests that are followed, until it is closed."""
+
+    async def take(self) -> Taken:
+        """Return the requests that were answered since the last look."""
+        ...
+
+    def close(self) -> None:
+        """Let the broker go on unseen."""
+        ...
 
 
 class BrokerViews(Protocol):
@@ -24,4 +39,12 @@ class BrokerViews(Protocol):
         """The last events of a group, a partition, or all (None), the oldest first, as rows of
         `kbroker.events.history`.
         """
+        ...
+
+    async def connections(self) -> Sequence[OpenConnection]:
+        """The open connections of clients and other brokers, the oldest first."""
+        ...
+
+    async def follow(self, wanted: TraceFilter) -> Followed:
+        """Follow the requests that fit, from now on. Raises ClientError if too many do already."""
         ...

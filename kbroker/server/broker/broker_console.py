@@ -7,7 +7,8 @@ Runs on the HTTP thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
@@ -15,32 +16,41 @@ from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.errors import Trouble
 from kbroker.events.history import row_of
 from kbroker.http.answers import Application, Receive, Send, said, send_answer
-from kbroker.http.broker_loop import BrokerLoop
+from kbroker.http.broker_loop import BrokerLoop, Steps
+from kbroker.http.connection_routes import LookAtConnections
 from kbroker.http.event_routes import LookAtEvents
+from kbroker.http.trace_routes import FindTracer, FollowedOnLoop
 from kbroker.model import EndPoint, TopicPartition
+from kbroker.tracing.open_connection import OpenConnection
+from kbroker.tracing.trace_filter import TraceFilter
 
 ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer
 _ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
+T = TypeVar("T")
 FindEndPoints = Callable[[], Sequence[EndPoint]]
 """Returns the end points that clients use, none before the broker has started; called on its
 loop."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleLooks:
+    """Questions of the console to its broker, each called on the broker's loop."""
+
+    events: LookAtEvents
+    tracer: FindTracer
+    end_points: FindEndPoints
+    connections: LookAtConnections
+
+
 class BrokerConsole:
     """The console as the routes of a broker see it."""
 
-    def __init__(
-        self,
-        config: KbrokerConfig,
-        loop: BrokerLoop,
-        end_points: FindEndPoints,
-        events: LookAtEvents,
-    ) -> None:
+    def __init__(self, config: KbrokerConfig, loop: BrokerLoop, looks: ConsoleLooks) -> None:
         self._config = config
         self._loop = loop
-        self._end_points = end_points
-        self._views = _Views(loop, events)
+        self._end_points = looks.end_points
+        self._views = _Views(loop, looks)
         self._application: Application | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -88,17 +98,36 @@ def _application(config: KbrokerConfig, end_point: EndPoint, views: _Views) -> A
 class _Views:
     """The knowledge that a broker has of itself, collected on its loop."""
 
-    def __init__(self, loop: BrokerLoop, events: LookAtEvents) -> None:
+    def __init__(self, loop: BrokerLoop, looks: ConsoleLooks) -> None:
         self._loop = loop
-        self._events = events
+        self._looks = looks
 
     async def events(self, subject: str | TopicPartition | None) -> Sequence[dict[str, Any]]:
-        try:
-            found = await self._loop.collect(lambda: self._events(subject), ANSWER_S)
-        except TimeoutError as error:
-            raise ClientError(
-                f"the broker's event loop has not answered for {ANSWER_S:g} s",
-                ExitCode.TIMEOUT,
-                Trouble.NO_ANSWER,
-            ) from error
+        found = await self._collected(lambda: self._looks.events(subject))
         return [row_of(noted) for noted in found]
+
+    async def connections(self) -> Sequence[OpenConnection]:
+        return await self._collected(self._looks.connections)
+
+    async def follow(self, wanted: TraceFilter) -> FollowedOnLoop:
+        followed = FollowedOnLoop(self._loop, self._looks.tracer, wanted)
+        try:
+            problem = await followed.begin()
+        except BaseException:  # the page has gone that wanted it
+            followed.close()
+            raise
+        if problem is not None:
+            followed.close()
+            raise _no_answer(problem)
+        return followed
+
+    async def _collected(self, steps: Steps[T]) -> list[T]:
+        try:
+            return await self._loop.collect(steps, ANSWER_S)
+        except TimeoutError as error:
+            sentence = f"the broker's event loop has not answered for {ANSWER_S:g} s"
+            raise _no_answer(sentence) from error
+
+
+def _no_answer(sentence: str) -> ClientError:
+    return ClientError(sentence, ExitCode.TIMEOUT, Trouble.NO_ANSWER)

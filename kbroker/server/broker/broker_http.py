@@ -76,8 +76,14 @@ def _application(
         broker_metrics,  # noqa: F401
         open_connections,  # noqa: F401
     )
-    from kbroker.server.broker.broker_console import BrokerConsole
+    from kbroker.server.broker.broker_console import BrokerConsole, ConsoleLooks
 
+    seen_by_console = ConsoleLooks(
+        events=looks.events,
+        tracer=looks.tracer,
+        end_points=looks.end_points,
+        connections=looks.connections,
+    )
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
     return RouteTable(
         routes={
@@ -89,7 +95,7 @@ def _application(
             **metrics_routes(loop, looks.samples, config.kbroker.kbroker_metrics_partitions),
         },
         guard=Guard(names=names_of(hosts), token=token),
-        otherwise=BrokerConsole(config.kbroker, loop, looks.end_points, looks.events),
+        otherwise=BrokerConsole(config.kbroker, loop, seen_by_console),
     )
 
 

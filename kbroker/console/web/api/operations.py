@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kbroker.console.web.api import (
+    client_operations,
     cluster_operations,
     event_operations,
     group_operations,
@@ -19,4 +20,5 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *group_operations.OPERATIONS,
     *event_operations.OPERATIONS,
     *message_operations.OPERATIONS,
+    *client_operations.OPERATIONS,
 )

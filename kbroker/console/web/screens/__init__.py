@@ -42,6 +42,16 @@ SCREENS: Final = (
         modules=(f"{_HERE}.brokers",),
     ),
     Screen(
+        entry=Entry(title="Connections", path="/connections", key="c"),
+        segments=("connections",),
+        modules=(f"{_HERE}.connections",),
+    ),
+    Screen(
+        entry=Entry(title="Requests", path="/requests", key="r"),
+        segments=("requests",),
+        modules=(f"{_HERE}.requests",),
+    ),
+    Screen(
         entry=Entry(title="Events", path="/events", key="e"),
         segments=("events",),
         modules=(f"{_HERE}.events",),
