@@ -18,6 +18,7 @@ from kbroker.client.cluster_requests import TRANSACTIONAL_ID, ask_coordinator
 from kbroker.client.transactions import UNDECIDED, DescribedTransaction, describe_transaction
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.wording import named, shown
 
 PATIENCE_S = 60.0
 _PAUSE_S = 0.1
@@ -74,6 +75,23 @@ def abort_what_is_open(
         decided = after.state if after.state in _DECISIONS else done.decided
         done = AbortedId(before, after, decided)
     return done
+
+
+def sentence_of_abort(done: AbortedId) -> str:
+    """Return the sentence about what became of a transaction."""
+    before, after = done.before, done.after
+    name = shown(before.transactional_id)
+    if not before.is_open:
+        return f"{name}: no transaction is open, it is {before.state}; nobody was shut out"
+    whose = f"{name}: the transaction of producer {before.producer_id}, epoch"
+    whose = f"{whose} {before.producer_epoch}, in {named(before.partitions) or 'no partition'}"
+    if done.decided is None:
+        return f"{whose} has ended meanwhile"
+    if done.is_commit:
+        return f"{whose} was not aborted: it had been committed"
+    if (after.producer_id, after.producer_epoch) == (before.producer_id, before.producer_epoch):
+        return f"{whose} is aborted"
+    return f"{whose} is aborted; that epoch is shut out (now {after.producer_epoch})"
 
 
 def _shut_out(links: ClusterLinks, name: str) -> None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kbroker.client.aborted_ids import PATIENCE_S, abort_what_is_open, sentence_of_abort
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import TRANSACTIONAL_ID, check_all_listed
+from kbroker.client.exit_code import ExitCode
 from kbroker.client.topic_figures import leaders_of
 from kbroker.client.transactions import (
     OPEN_STATES,
@@ -27,6 +30,7 @@ from kbroker.console.pages import Page, Wanted, page_of
 from kbroker.console.topic_lookup import NotFoundError, topic_named
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
+from kbroker.wording import shown
 
 MOST_PRODUCERS = 1_000
 
@@ -88,6 +92,14 @@ async def transaction(cluster: ConsoledCluster, name: str) -> DescribedTransacti
     return await cluster.ask(lambda work: _transaction(work.links, name))
 
 
+async def abort(cluster: ConsoledCluster, name: str) -> str:
+    """Abort what an id has open, wait until its partitions know, and return a sentence.
+
+    Raises NotFoundError if nobody uses the id, ClientError if that takes too long, KafkaError.
+    """
+    return await cluster.ask(lambda work: _abort(work.links, name))
+
+
 async def producers(cluster: ConsoledCluster, topic: str) -> Producers:
     """List the producers that the leaders of a topic remember, those with an open transaction
     first. Raises NotFoundError if there is no such topic, ClientError.
@@ -131,6 +143,20 @@ def _transaction(links: ClusterLinks, name: str) -> DescribedTransaction:
         known = [each.transactional_id for each in listed_transactions(links)]
         raise NotFoundError(no_such("transactional id", name, known, "txn"))
     return found
+
+
+def _abort(links: ClusterLinks, name: str) -> str:
+    _transaction(links, name)
+    done = abort_what_is_open(links, name)
+    if done is None:
+        raise NotFoundError(no_such("transactional id", name, (), "txn"))
+    if not done.is_ended:
+        raise ClientError(
+            f"{shown(name)}: its partitions did not all get their markers in {PATIENCE_S:.0f} s; "
+            f"broker {done.after.coordinator} goes on",
+            ExitCode.TIMEOUT,
+        )
+    return sentence_of_abort(done)
 
 
 def _producers(work: Work, name: str) -> Producers:

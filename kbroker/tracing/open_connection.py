@@ -27,7 +27,7 @@ class OpenConnection:
 
     @property
     def text(self) -> str:
-        """What a connection may be found by, in one line."""
+        """The words by which a connection is found, in one line."""
         asker = self.asker
         words = (asker.address, asker.client_id, asker.software, asker.principal, asker.listener)
         return " ".join(filter(None, words))

@@ -23,6 +23,7 @@ from kbroker.cli.txn.abort_id import abort_id
 from kbroker.cli.txn.owners import ending
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.hanging_aborts import marker_of, refusal_of_abort
 from kbroker.client.hanging_transactions import OpenTransaction, open_transactions, owner_of
 from kbroker.client.transactions import (
     AbortMarker,
@@ -33,8 +34,6 @@ from kbroker.client.transactions import (
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.wording import shown
-
-_FIRST_COORDINATOR_EPOCH = 0  # if the partition has seen no marker of this producer
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def _abort_in(bootstrap: str, place: TopicPartition, given: int | Given, force: 
             _check_is_hanging(links, marker)
         code = abort_transaction(links, leader, marker)
     if code != ErrorCode.NONE:
-        raise CommandError(_refusal(marker, code))
+        raise CommandError(refusal_of_abort(marker, code))
     say(f"{place}: transaction of producer {marker.producer_id} aborted")
 
 
@@ -155,12 +154,7 @@ def _marker(
         raise CommandError(
             f"no open transaction begins at offset {given} of {place}{_others(there)}"
         )
-    return AbortMarker(
-        place=place,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
-        coordinator_epoch=max(found.coordinator_epoch, _FIRST_COORDINATOR_EPOCH),
-    )
+    return marker_of(found)
 
 
 def _open(links: ClusterLinks, place: TopicPartition, leader: int) -> list[OpenTransaction]:
@@ -216,18 +210,3 @@ def _not_hanging(marker: AbortMarker, owner: DescribedTransaction) -> str:
         f"nothing was aborted: the transaction in {marker.place} does not hang, {name}, and {ends} "
         "(--force aborts it in this partition alone)"
     )
-
-
-def _refusal(marker: AbortMarker, code: ErrorCode) -> str:
-    whose = f"the transaction of producer {marker.producer_id} in {marker.place}"
-    if code == ErrorCode.INVALID_PRODUCER_EPOCH:
-        why = f"its producer has a newer epoch than {marker.producer_epoch}: look again"
-    elif code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
-        why = f"its coordinator has a newer epoch than {marker.coordinator_epoch}: look again"
-    elif code == ErrorCode.INVALID_REQUEST:
-        why = f"no coordinator has had the epoch {marker.coordinator_epoch}: 0 is the first"
-    elif code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        why = "you may not alter the cluster"
-    else:
-        why = "try again" if code.retriable else "its leader refuses"
-    return f"{whose} was not aborted: {why} ({code.name})"

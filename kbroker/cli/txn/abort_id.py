@@ -5,7 +5,12 @@ from __future__ import annotations
 from kbroker.cli.arguments.connection import CommandError, cluster_links
 from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.shown.output import named, say
-from kbroker.client.aborted_ids import PATIENCE_S, AbortedId, abort_what_is_open
+from kbroker.client.aborted_ids import (
+    PATIENCE_S,
+    AbortedId,
+    abort_what_is_open,
+    sentence_of_abort,
+)
 from kbroker.client.transactions import listed_transactions
 from kbroker.client.unknown_names import no_such
 from kbroker.wording import shown
@@ -24,23 +29,6 @@ def abort_id(bootstrap: str, name: str) -> None:
     if not done.is_ended:
         raise CommandError(_waiting(done))
     say(sentence_of_abort(done))
-
-
-def sentence_of_abort(done: AbortedId) -> str:
-    """Return the sentence about what became of a transaction."""
-    before, after = done.before, done.after
-    name = shown(before.transactional_id)
-    if not before.is_open:
-        return f"{name}: no transaction is open, it is {before.state}; nobody was shut out"
-    whose = f"{name}: the transaction of producer {before.producer_id}, epoch"
-    whose = f"{whose} {before.producer_epoch}, in {named(before.partitions) or 'no partition'}"
-    if done.decided is None:
-        return f"{whose} has ended meanwhile"
-    if done.is_commit:
-        return f"{whose} was not aborted: it had been committed"
-    if (after.producer_id, after.producer_epoch) == (before.producer_id, before.producer_epoch):
-        return f"{whose} is aborted"
-    return f"{whose} is aborted; that epoch is shut out (now {after.producer_epoch})"
 
 
 def _waiting(done: AbortedId) -> str:

@@ -62,6 +62,7 @@ class ConsoleApplication:
     def close(self) -> None:
         """Give up what is at work, and close the links to the cluster."""
         self._console.follows.close()
+        self._console.sampling.close()
         self._console.cluster.close()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

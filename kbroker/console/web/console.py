@@ -10,6 +10,7 @@ from typing import Final
 
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.web.follows import Follows
+from kbroker.console.web.sampling import Sampling
 from kbroker.console.web.views import BrokerViews
 
 _MOST_NOTES: Final = 100
@@ -67,6 +68,7 @@ class Console:
     navigation: tuple[Entry, ...] = ()
     notes: Notes = field(default_factory=Notes)
     follows: Follows = field(default_factory=Follows)
+    sampling: Sampling = field(default_factory=Sampling)
 
     @property
     def may_write(self) -> bool:

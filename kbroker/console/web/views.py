@@ -5,6 +5,7 @@ another cluster is made without them, and its screens say so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kbroker.model import TopicPartition
@@ -16,6 +17,19 @@ NO_VIEWS = (
     "not known here: a broker of kbroker tells it at its own HTTP address, and other brokers of "
     "Kafka do not tell it at all"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFigures:
+    """The counters of a broker, which grow from its start on, and its connections of now. Messages
+    and bytes are those of producers and consumers, without what brokers copy from each other.
+    """
+
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    requests: int
+    connections: int
 
 
 class Followed(Protocol):
@@ -43,6 +57,10 @@ class BrokerViews(Protocol):
 
     async def connections(self) -> Sequence[OpenConnection]:
         """The open connections of clients and other brokers, the oldest first."""
+        ...
+
+    async def figures(self) -> BrokerFigures:
+        """The figures of now."""
         ...
 
     async def follow(self, wanted: TraceFilter) -> Followed:

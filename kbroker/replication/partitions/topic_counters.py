@@ -85,6 +85,14 @@ class BrokerTopicStats:
         """The counters of a topic, None if no partition of it is here."""
         return self._topics.get(topic)
 
+    def all(self) -> Iterator[TopicCounters]:
+        """Walk through the counters of all topics, and of those that are gone together."""
+        yield self._gone
+        for topic in list(self._topics):
+            counters = self._topics.get(topic)
+            if counters is not None:
+                yield counters
+
     def register(self, counters: CounterRegistry) -> None:
         """Register all of these under their names."""
         metrics = tuple(Metric(_kafkas(name), Kind.COUNTER) for name in _METRICS.values())

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
 from kbroker.config.kbroker_config import KbrokerConfig
+from kbroker.console.web.views import BrokerFigures
 from kbroker.errors import Trouble
 from kbroker.events.history import row_of
 from kbroker.http.answers import Application, Receive, Send, said, send_answer
@@ -31,6 +32,8 @@ T = TypeVar("T")
 FindEndPoints = Callable[[], Sequence[EndPoint]]
 """Returns the end points that clients use, none before the broker has started; called on its
 loop."""
+LookAtFigures = Callable[[], Iterator[BrokerFigures | None]]
+"""Yields the figures of now, once the broker has started; called on its loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,7 @@ class ConsoleLooks:
     tracer: FindTracer
     end_points: FindEndPoints
     connections: LookAtConnections
+    figures: LookAtFigures
 
 
 class BrokerConsole:
@@ -108,6 +112,12 @@ class _Views:
 
     async def connections(self) -> Sequence[OpenConnection]:
         return await self._collected(self._looks.connections)
+
+    async def figures(self) -> BrokerFigures:
+        found = await self._collected(self._looks.figures)
+        if not found:
+            raise _no_answer("the broker is starting")
+        return found[0]
 
     async def follow(self, wanted: TraceFilter) -> FollowedOnLoop:
         followed = FollowedOnLoop(self._loop, self._looks.tracer, wanted)

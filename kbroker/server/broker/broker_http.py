@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbroker.http.health_routes import LookAtHealth
     from kbroker.http.metrics_routes import LookAtMetrics
     from kbroker.http.trace_routes import FindTracer
-    from kbroker.server.broker.broker_console import FindEndPoints
+    from kbroker.server.broker.broker_console import FindEndPoints, LookAtFigures
 
 SERVED: Final[Mapping[str, str]] = {
     "/livez": "whether the broker's event loop answers",
@@ -42,6 +42,7 @@ class Looks:
     samples: LookAtMetrics
     end_points: FindEndPoints
     connections: LookAtConnections
+    figures: LookAtFigures
 
 
 def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
@@ -73,6 +74,7 @@ def _application(
     from kbroker.http.routes import RouteTable
     from kbroker.http.trace_routes import trace_routes
     from kbroker.server.broker import (  # here, not on the broker's loop
+        broker_figures,  # noqa: F401
         broker_metrics,  # noqa: F401
         open_connections,  # noqa: F401
     )
@@ -83,6 +85,7 @@ def _application(
         tracer=looks.tracer,
         end_points=looks.end_points,
         connections=looks.connections,
+        figures=looks.figures,
     )
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
     return RouteTable(

@@ -40,6 +40,7 @@ from kbroker.zk.tree import TreeUnavailableError
 
 if TYPE_CHECKING:
     from kbroker.apis.request_tracer import RequestTracer
+    from kbroker.console.web.views import BrokerFigures
     from kbroker.tracing.open_connection import OpenConnection
 
 
@@ -176,6 +177,7 @@ class KafkaServer:
             samples=self._samples,
             end_points=lambda: self.end_points,
             connections=self._connections,
+            figures=self._figures,
         )
         self._http = http_server_of(self._requested.config, looks)
         if self._http is not None:
@@ -210,6 +212,13 @@ class KafkaServer:
         from kbroker.server.broker.open_connections import open_connections  # which few ask for
 
         return open_connections(self.parts.socket_server.processor)
+
+    def _figures(self) -> Iterator[BrokerFigures | None]:
+        if self._running is None:
+            return iter(())
+        from kbroker.server.broker.broker_figures import figures_of  # which few ask for
+
+        return figures_of(self.parts)
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config

@@ -67,4 +67,13 @@ async def test_connections_and_requests_are_shown_only_while_somebody_looks(
             await ask(peer, "nowhere")
         row = (await followed).value["requests"][0]
         assert (row["client_id"], row["topics"]) == (HOSTILE, ["nowhere"])
+
+        charts = (await client.get("/api/v1/charts")).value["charts"]
+        assert [each["name"] for each in charts] == [
+            "messages_in", "bytes_in", "bytes_out", "requests", "connections",
+        ]  # fmt: skip
+        assert charts[-1]["points"][-1]["value"] >= 1
+        shown = await client.get("/charts")
+        assert "Connections to this broker: " in shown.text
+        assert "<svg" in shown.html
         peer.close()

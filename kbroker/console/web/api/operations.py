@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from kbroker.console.web.api import (
+    chart_operations,
     client_operations,
     cluster_operations,
     event_operations,
     group_operations,
     message_operations,
     topic_operations,
+    transaction_operations,
 )
 from kbroker.console.web.api.operation import Operation
 
@@ -18,7 +20,9 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *cluster_operations.OPERATIONS,
     *topic_operations.OPERATIONS,
     *group_operations.OPERATIONS,
+    *transaction_operations.OPERATIONS,
     *event_operations.OPERATIONS,
     *message_operations.OPERATIONS,
     *client_operations.OPERATIONS,
+    *chart_operations.OPERATIONS,
 )

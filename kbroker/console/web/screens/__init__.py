@@ -29,12 +29,19 @@ SCREENS: Final = (
             f"{_HERE}.message",
             f"{_HERE}.tail",
             f"{_HERE}.produce",
+            f"{_HERE}.producers",
+            f"{_HERE}.topic_charts",
         ),
     ),
     Screen(
         entry=Entry(title="Groups", path="/groups", key="g"),
         segments=("groups",),
-        modules=(f"{_HERE}.groups", f"{_HERE}.group", f"{_HERE}.group_changes"),
+        modules=(f"{_HERE}.groups", f"{_HERE}.group", f"{_HERE}.group_changes", f"{_HERE}.group_charts"),
+    ),
+    Screen(
+        entry=Entry(title="Transactions", path="/transactions", key="x"),
+        segments=("transactions", "hanging-transactions"),
+        modules=(f"{_HERE}.transactions", f"{_HERE}.transaction_aborts"),
     ),
     Screen(
         entry=Entry(title="Brokers", path="/brokers", key="b"),
@@ -50,6 +57,11 @@ SCREENS: Final = (
         entry=Entry(title="Requests", path="/requests", key="r"),
         segments=("requests",),
         modules=(f"{_HERE}.requests",),
+    ),
+    Screen(
+        entry=Entry(title="Charts", path="/charts", key="h"),
+        segments=("charts",),
+        modules=(f"{_HERE}.charts",),
     ),
     Screen(
         entry=Entry(title="Events", path="/events", key="e"),

@@ -10,7 +10,12 @@ from kbroker.console.web.parts import link
 from kbroker.console.web.web_request import address
 
 PATH: Final = "/groups/{group}"
-_TABS: Final = (("Offsets", ""), ("Members", "members"), ("History", "history"))
+_TABS: Final = (
+    ("Offsets", ""),
+    ("Members", "members"),
+    ("Charts", "charts"),
+    ("History", "history"),
+)
 _ACTIONS: Final = (("Reset offsets", "reset"), ("Delete", "delete"))
 _NO_PLACES: Final = ("", ".", "..")  # a browser takes these out of a path
 

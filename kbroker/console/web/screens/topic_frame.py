@@ -16,6 +16,8 @@ TABS: Final = (
     ("Live tail", "tail"),
     ("Settings", "settings"),
     ("Groups", "groups"),
+    ("Producers", "producers"),
+    ("Charts", "charts"),
     ("History", "history"),
 )
 """Titles and last parts of the addresses of a topic's pages."""
