@@ -20,6 +20,8 @@ from kbroker.client.transactional_producer import TransactionalProducer, WriterI
 from kbroker.console import groups as groups_of
 from kbroker.console.broker import broker
 from kbroker.console.consoled_cluster import ConsoledCluster
+from kbroker.console.end_offsets import sum_of_ends
+from kbroker.console.hanging_transactions import abort_hanging, hanging_transactions
 from kbroker.console.message import message
 from kbroker.console.message_filter import message_filter
 from kbroker.console.messages import Ended, FoundMessages, MessageSearch, messages
@@ -37,7 +39,7 @@ from kbroker.console.topic_changes import (
 )
 from kbroker.console.topic_lookup import NotFoundError
 from kbroker.console.topics import topics
-from kbroker.console.transactions import producers, transaction, transactions
+from kbroker.console.transactions import abort, producers, transaction, transactions
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
@@ -332,7 +334,10 @@ async def test_messages_of_an_open_transaction_are_named_and_shown_if_wanted(
         listed = await transactions(cluster, Wanted(search=f"t-{name}"), only_open=True)
         described = await transaction(cluster, f"t-{name}")
         remembered = await producers(cluster, name)
-        writer.abort()
+        searched = await hanging_transactions(cluster, [name], NOW_MS, 0)
+        with pytest.raises(ClientError, match=f"that of transactional id t-{name}"):
+            await abort_hanging(cluster, place, 1)
+        aborted = await abort(cluster, f"t-{name}")
 
     assert texts(committed) == ["before"]
     assert any("open transaction at offset 1" in gap for gap in committed.gaps)
@@ -341,6 +346,9 @@ async def test_messages_of_an_open_transaction_are_named_and_shown_if_wanted(
     assert (row.state, row.partitions) == ("Ongoing", (place,))
     assert described.partitions == (place,)
     assert remembered.producers[0].open_since_offset == 1
+    assert (searched.hanging, searched.young, searched.owned) == ((), (), 1)
+    assert "is aborted; that epoch is shut out" in aborted
+    assert await sum_of_ends(cluster, name) == 3  # with the marker
 
 
 async def test_a_transactional_id_that_nobody_uses_is_not_found(
@@ -451,7 +459,7 @@ async def test_a_group_is_described_reset_after_a_preview_and_deleted(
     )
     after = await groups_of.group(cluster, group)
 
-    assert [row.group for row in listed.page.rows] == [group]
+    assert [(row.group, row.lag) for row in listed.page.rows] == [(group, 6)]
     (row,) = before.partitions
     assert (row.committed_offset, row.end_offset, row.lag, before.lag) == (4, 10, 6, 6)
     assert [(each.committed_offset, each.new_offset) for each in preview.offsets] == [(4, 0)]

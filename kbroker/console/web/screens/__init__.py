@@ -36,7 +36,12 @@ SCREENS: Final = (
     Screen(
         entry=Entry(title="Groups", path="/groups", key="g"),
         segments=("groups",),
-        modules=(f"{_HERE}.groups", f"{_HERE}.group", f"{_HERE}.group_changes", f"{_HERE}.group_charts"),
+        modules=(
+            f"{_HERE}.groups",
+            f"{_HERE}.group",
+            f"{_HERE}.group_changes",
+            f"{_HERE}.group_charts",
+        ),
     ),
     Screen(
         entry=Entry(title="Transactions", path="/transactions", key="x"),

@@ -14,8 +14,9 @@ from kbroker.console.topic import (
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page
-from kbroker.console.web.parts import Column, facts, link, moment, number, size, table
+from kbroker.console.web.parts import Column, facts, link, number, size, table
 from kbroker.console.web.routes import WebRoute
+from kbroker.console.web.screens.events_table import events_table
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
 from kbroker.console.web.views import NO_VIEWS
 from kbroker.console.web.web_request import WebRequest, address
@@ -41,7 +42,6 @@ _GROUP_COLUMNS = (
     Column("Partitions", is_number=True),
     Column("Lag", is_number=True),
 )
-_EVENT_COLUMNS = (Column("Time"), Column("Event"), Column("Why"))
 
 
 async def show_topic(console: Console, request: WebRequest) -> Answer:
@@ -94,9 +94,8 @@ async def _history(console: Console, found: TopicDetails) -> Child:
     events: list[dict[str, Any]] = []
     for row in found.partitions[:_MOST_HISTORIES]:
         events += await console.views.events(TopicPartition(found.name, row.partition))
-    events.sort(key=lambda each: -int(each["at_ms"]))
-    shown = table("Events", _EVENT_COLUMNS, map(_event, events), "Nothing in the last day.")
-    return (element("p", "As far as this broker knows, of the last day.", class_="quiet"), shown)
+    said = element("p", "As far as this broker knows, of the last day.", class_="quiet")
+    return (said, events_table(events))
 
 
 def _facts(found: TopicDetails) -> list[tuple[str, Child]]:
@@ -131,10 +130,6 @@ def _group(row: ReadingGroup) -> tuple[Child, ...]:
         number(row.partitions),
         number(row.lag),
     )
-
-
-def _event(event: dict[str, Any]) -> tuple[Child, ...]:
-    return (moment(int(event["at_ms"])), str(event["event"]), str(event["message"]))
 
 
 def _ids(ids: tuple[int, ...]) -> str:
