@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kbroker.http.answers import JSON, Answer, said
+from kbroker.http.answers import JSON, Answer, json_bytes, said
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.routes import Request, Route
 from kbroker.tracing.open_connection import OpenConnection
@@ -31,6 +30,6 @@ def connection_routes(loop: BrokerLoop, look: LookAtConnections) -> dict[str, Ro
             return said(503, f"the broker's event loop has not answered for {ANSWER_S:g} s")
         rows = [each.value() for each in found[:MOST_ROWS]]
         value = {"connections": rows, "left_out": len(found) - len(rows)}
-        return Answer(body=json.dumps(value).encode() + b"\n", content_type=JSON)
+        return Answer(body=json_bytes(value) + b"\n", content_type=JSON)
 
     return {PATH: Route(answer=connections)}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from kbroker.http.answers import JSON, Answer
+from kbroker.http.answers import JSON, Answer, json_bytes
 
 
 def api_answer(value: Any, status: int = 200) -> Answer:
     """Return a value as an answer of JSON."""
-    body = json.dumps(plain(value), ensure_ascii=True, separators=(",", ":")).encode()
-    return Answer(status=status, body=body + b"\n", content_type=JSON)
+    body = json_bytes(plain(value)) + b"\n"
+    return Answer(status=status, body=body, content_type=JSON)
 
 
 def api_error(status: int, sentence: str) -> Answer:
