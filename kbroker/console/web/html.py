@@ -12,6 +12,7 @@ from functools import cache
 from html import escape
 from typing import Final, TypeAlias
 
+_AT_ONCE: Final = 16 * 1024  # letters: all other threads wait for a millisecond
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _CONTROLS: Final = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
@@ -72,7 +73,10 @@ def visible(text: str) -> str:
     >>> visible("\x1b[31mred")
     '␛[31mred'
     """
-    return text.translate(_CONTROLS)
+    if len(text) <= _AT_ONCE:
+        return text.translate(_CONTROLS)
+    pieces = (text[at : at + _AT_ONCE] for at in range(0, len(text), _AT_ONCE))
+    return "".join(piece.translate(_CONTROLS) for piece in pieces)
 
 
 def document(page: Html) -> bytes:

@@ -33,3 +33,7 @@ def test_a_form_sends_back_what_was_in_it() -> None:
 
 def test_half_a_character_does_not_keep_a_page_from_being_sent() -> None:
     assert b"\\udc80" in document(element("p", "\udc80"))
+
+
+def test_controls_are_shown_wherever_they_stand_in_a_long_text() -> None:
+    assert visible("\x07\u202e" * 100_000) == "\u2407\\u202e" * 100_000
