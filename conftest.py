@@ -39,6 +39,7 @@ LONG_FILES = (
     "tests/docs/test_pipeline_commands.py",
     "tests/docs/test_rules_page.py",
 )
+TIDY_TESTS = "tests/test_tidy"  # which share the trees of all sources
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
 COMPUTING_FOLDERS = ("tests/faults/", "tests/golden/", *SHORT_FOLDERS)
 COLLECTIONS = (200_000, 20, 20)  # objects, and collections of the generation before
@@ -133,6 +134,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class LongFirst(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
+            if file.startswith(TIDY_TESTS):
+                return TIDY_TESTS
             return SPARK_FOLDER if SPARK_FOLDER in Path(file).parts[:-1] else file
 
         def _assign_work_unit(self, node: Any) -> None:

@@ -2,8 +2,9 @@
 
 The suite starts more than a thousand of them, and each would spend most of its processor time on
 imports: 0.3 s for a broker that serves after 0.02 s of work. So each process that runs tests has one
-`forking_server`, which has imported kbroker and forks a process per command. Where a test is about
-the start itself (what is imported, the environment's language, limits), it starts a program.
+`forking_server`, which has imported kbroker and forks a process per command, and once there is a
+command of the pipeline, another one for these, which import Arrow. Where a test is about the start
+itself (what is imported, the environment's language, limits), it starts a program.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+PIPELINE = "pipeline"  # the first word of its commands
+_FORKING = "compat_tests.running.forking_server"
 STATUS = struct.Struct("i")  # as of os.waitpid, when the process has ended
 
 
@@ -40,7 +43,7 @@ class ForkedKbroker(subprocess.Popen[Any]):
         ends = (pipes[0], pipes[3], pipes[5])
         self._ended, told = os.pipe()
         try:
-            self.pid = _server().fork(
+            self.pid = _server(*(name for name in args[:1] if name == PIPELINE)).fork(
                 {
                     "arguments": args,
                     "directory": os.fspath(cwd or os.getcwd()),
@@ -80,12 +83,12 @@ class ForkedKbroker(subprocess.Popen[Any]):
 class _Server:
     """The other end of `forking_server`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *kind: str) -> None:
         self._lock = threading.Lock()
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "compat_tests.running.forking_server", str(theirs.fileno())],
+                [sys.executable, "-m", _FORKING, str(theirs.fileno()), *kind],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 cwd=Path(__file__).parents[2],
@@ -105,5 +108,5 @@ class _Server:
 
 
 @cache
-def _server() -> _Server:
-    return _Server()
+def _server(*kind: str) -> _Server:
+    return _Server(*kind)

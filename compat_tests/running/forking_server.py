@@ -1,8 +1,9 @@
 """Has kbroker's modules, and forks a process for each command that it is told: see forked_kbroker.
 
-Law: it starts no thread and no loop, so that a fork of it is a process like any other. Between it
-and each command stands one process more, which waits for the command and says how it ended: the
-command's exit is heard where it was asked for, and whoever kills it kills nothing else.
+Law: it starts no thread and no loop, so that a fork of it is a process like any other; what Arrow
+starts with its import, it starts anew in a fork. Between the server and each command stands one
+process more, which waits for the command and says how it ended: the command's exit is heard where
+it was asked for, and whoever kills it kills nothing else.
 """
 
 from __future__ import annotations
@@ -22,22 +23,26 @@ import kbroker.cli.__main__ as entry
 from compat_tests.running.forked_kbroker import STATUS
 
 _MAX_BYTES = 1024 * 1024
-# What commands import when they are called; those of the pipeline start threads with Arrow.
+# What commands import when they are called.
 _MODULES = (
     "cramjam",
     "encodings.idna",
+    "kafka",
     "uvloop",
     "kbroker.cli.arguments.bootstrap_reading",
     "kbroker.cli.command_line",
     "kbroker.cli.cluster.commands",
     "kbroker.cli.config.commands",
+    "kbroker.cli.doctor.command",
     "kbroker.cli.records.consume",
     "kbroker.cli.group.commands",
     "kbroker.cli.kafka_tools.configs",
     "kbroker.cli.kafka_tools.console_consumer",
     "kbroker.cli.kafka_tools.consumer_groups",
     "kbroker.cli.log.commands",
+    "kbroker.cli.records.group_records",
     "kbroker.cli.records.produce",
+    "kbroker.cli.shown.fitted_table",
     "kbroker.cli.shown.recovery_display",
     "kbroker.cli.broker.start",
     "kbroker.cli.broker.status",
@@ -51,15 +56,25 @@ _MODULES = (
     "kbroker.server.start.start_refusals",
     "kbroker.zk.ensemble.kazoo_tree",
 )
+# Beside these, what those of the pipeline import: a second of processor time.
+PIPELINE = (
+    "kbroker.cli.pipeline.rules_plan",
+    "kbroker.pipeline.jobs.archive",
+    "kbroker.pipeline.jobs.audit",
+    "kbroker.pipeline.jobs.lag",
+    "kbroker.pipeline.jobs.mirror",
+    "kbroker.pipeline.jobs.restore",
+    "kbroker.pipeline.jobs.rules",
+)
 _PACKAGES = ("kbroker.apis", "kbroker.protocol.messages")  # all modules of these
 
 
 def main() -> None:
-    """Serve until the other end is closed."""
+    """Serve until the other end is closed: `forking_server DESCRIPTOR [pipeline]`."""
     line = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes those that have ended away
-    import_commands()
+    import_commands(*(PIPELINE if sys.argv[2:] else ()))
     while True:
         told, descriptors, _, _ = socket.recv_fds(line, _MAX_BYTES, 4)
         if not told:

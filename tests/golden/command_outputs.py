@@ -60,13 +60,6 @@ _IMPORTED = (
     "kbroker.cli.kafka_tools.get_offsets",
     "kbroker.cli.kafka_tools.storage",
     "kbroker.cli.kafka_tools.topics",
-    "kbroker.cli.pipeline.rules_plan",
-    "kbroker.pipeline.jobs.archive",
-    "kbroker.pipeline.jobs.audit",
-    "kbroker.pipeline.jobs.lag",
-    "kbroker.pipeline.jobs.mirror",
-    "kbroker.pipeline.jobs.restore",
-    "kbroker.pipeline.jobs.rules",
     "kbroker.server.metadata_tree.tree_move",
     "kbroker.zk.tree_copy",
 )  # fmt: skip
@@ -356,7 +349,7 @@ def _import_commands() -> None:
     """Import, once, what any command would import, also when it runs."""
     import click
 
-    from compat_tests.running.forking_server import import_commands
+    from compat_tests.running.forking_server import PIPELINE, import_commands
     from kbroker.cli.command_line import cli
 
     def walk(group: click.Group) -> None:
@@ -366,7 +359,7 @@ def _import_commands() -> None:
                 walk(inner)
 
     walk(cli)
-    import_commands(*_IMPORTED)
+    import_commands(*_IMPORTED, *PIPELINE)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -360,35 +361,36 @@ def claiming_one(codec: int, plain_bytes: int) -> bytes:
 
 
 VERY_LARGE = COMPACTED | {"max_message_bytes": 1 << 24}
-LOOP_OR_THREAD = {
-    "few": (COMPACTED, batch(AT_ONCE_RECORDS), False),
-    "many": (COMPACTED, LONG, True),
-    "many alike": ({}, alike(11 * AT_ONCE_RECORDS), False),
-    "very many alike": ({}, alike(13 * AT_ONCE_RECORDS), True),
-    "with headers": ({}, with_headers(140, 6), False),
-    "one with a few headers": ({}, with_headers(1, 63), False),
-    "one with many headers": ({}, with_headers(1, 5_000), True),
-    "many headers together": ({}, with_headers(140, 40), True),
-    "many, unopened": (HEADER_ONLY, LONG, False),
-    "large": (COMPACTED, batch(2, b"v" * 400_000), False),
-    "very large": (VERY_LARGE, batch(2, b"v" * 3_000_000), True),
-    "large, gzip": (COMPACTED, batch(2, b"v" * 40_000, GZIP), True),
-    "large, zstd": (COMPACTED, batch(2, b"v" * 200_000, ZSTD), False),
-    "very large, zstd": (COMPACTED, batch(2, b"v" * 300_000, ZSTD), True),
-    "small, compressed": (COMPACTED, batch(200, b"v" * 200, ZSTD), False),
-    "another codec": ({"compression_type": "zstd"}, batch(5, b"v" * 10_000), True),
-    "another codec, little": ({"compression_type": "zstd"}, batch(5, b"v" * 1_000), False),
-    "broker's time": ({"message_timestamp_type": "LogAppendTime"}, LONG, True),
+# Made when they are wanted: each process of a test run imports this.
+LOOP_OR_THREAD: dict[str, tuple[dict[str, Any], Callable[[], bytes], bool]] = {
+    "few": (COMPACTED, lambda: batch(AT_ONCE_RECORDS), False),
+    "many": (COMPACTED, lambda: LONG, True),
+    "many alike": ({}, lambda: alike(11 * AT_ONCE_RECORDS), False),
+    "very many alike": ({}, lambda: alike(13 * AT_ONCE_RECORDS), True),
+    "with headers": ({}, lambda: with_headers(140, 6), False),
+    "one with a few headers": ({}, lambda: with_headers(1, 63), False),
+    "one with many headers": ({}, lambda: with_headers(1, 5_000), True),
+    "many headers together": ({}, lambda: with_headers(140, 40), True),
+    "many, unopened": (HEADER_ONLY, lambda: LONG, False),
+    "large": (COMPACTED, lambda: batch(2, b"v" * 400_000), False),
+    "very large": (VERY_LARGE, lambda: batch(2, b"v" * 3_000_000), True),
+    "large, gzip": (COMPACTED, lambda: batch(2, b"v" * 40_000, GZIP), True),
+    "large, zstd": (COMPACTED, lambda: batch(2, b"v" * 200_000, ZSTD), False),
+    "very large, zstd": (COMPACTED, lambda: batch(2, b"v" * 300_000, ZSTD), True),
+    "small, compressed": (COMPACTED, lambda: batch(200, b"v" * 200, ZSTD), False),
+    "another codec": ({"compression_type": "zstd"}, lambda: batch(5, b"v" * 10_000), True),
+    "another codec, little": ({"compression_type": "zstd"}, lambda: batch(5, b"v" * 1_000), False),
+    "broker's time": ({"message_timestamp_type": "LogAppendTime"}, lambda: LONG, True),
     "broker's time, unopened": (
         {"message_timestamp_type": "LogAppendTime", **HEADER_ONLY},
-        LONG,
+        lambda: LONG,
         False,
     ),
-    "times in bounds": ({"message_timestamp_after_max_ms": 1_000}, LONG, True),
-    "all records": ({}, LONG, True),
-    "more records than bytes": (HEADER_ONLY, alike(20_000, ZSTD), True),
+    "times in bounds": ({"message_timestamp_after_max_ms": 1_000}, lambda: LONG, True),
+    "all records": ({}, lambda: LONG, True),
+    "more records than bytes": (HEADER_ONLY, lambda: alike(20_000, ZSTD), True),
     **{
-        f"bomb of codec {codec}": (COMPACTED, claiming_one(codec, 1 << 20), True)
+        f"bomb of codec {codec}": (COMPACTED, partial(claiming_one, codec, 1 << 20), True)
         for codec in (GZIP, SNAPPY, LZ4, ZSTD)
     },
 }
@@ -398,11 +400,11 @@ LOOP_OR_THREAD = {
     ("settings", "data", "waits"), LOOP_OR_THREAD.values(), ids=list(LOOP_OR_THREAD)
 )
 async def test_what_takes_long_leaves_the_loop(
-    tmp_path: Path, settings: dict[str, Any], data: bytes, waits: bool
+    tmp_path: Path, settings: dict[str, Any], data: Callable[[], bytes], waits: bool
 ) -> None:
     work = HeldWork()
     broker = LongAppendsBroker({T: open_log(tmp_path, **settings)}, work)
-    asked = started(broker.append([(T, data)]))
+    asked = started(broker.append([(T, data())]))
     await settled()
 
     assert asked.done() is not waits
