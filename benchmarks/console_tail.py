@@ -130,17 +130,26 @@ def main(seconds: int, phase: int, tails: int, query: str) -> None:
         pipe.recv()
         opened = broker.rss_mib()
         with_tails: list[float] = []
-        highest = 0.0
+        highest = cpu_alone_s = cpu_with_s = 0.0
         for _ in range(max(seconds // phase, 1)):
             is_on.set()
+            began_s = broker.cpu_s()
             with_tails += pinged(pinger, phase)
+            cpu_with_s += broker.cpu_s() - began_s
             highest = max(highest, broker.rss_mib())
             is_on.clear()
             pinged(pinger, 1)  # the last steps
+            began_s = broker.cpu_s()
             alone += pinged(pinger, phase)
+            cpu_alone_s += broker.cpu_s() - began_s
         pipe.send(None)
         click.echo(f"alone:      {in_words(alone)}")
         click.echo(f"with tails: {in_words(with_tails)}")
+        of_all = 100 / (max(seconds // phase, 1) * phase)
+        click.echo(
+            f"processor: {cpu_alone_s * of_all:.1f} % of a core alone, "
+            f"{cpu_with_s * of_all:.1f} % with tails"
+        )
         for first, last, counted, skipped, rows, steps, longest_s in pipe.recv():
             passed = int(last.partition(":")[2]) - int(first.partition(":")[2])
             click.echo(

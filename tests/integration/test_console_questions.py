@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from kbroker.console.hanging_transactions import abort_hanging, hanging_transact
 from kbroker.console.message import message
 from kbroker.console.message_filter import message_filter
 from kbroker.console.messages import Ended, FoundMessages, MessageSearch, messages
+from kbroker.console.new_messages import new_messages
 from kbroker.console.overview import overview
 from kbroker.console.pages import Wanted
 from kbroker.console.producing import NewMessage, produce
@@ -258,19 +260,19 @@ async def test_a_tail_shows_the_newest_and_counts_what_it_skips(
 ) -> None:
     await make(cluster, name)
     write(bootstrap, name, [f"v{n}".encode() for n in range(10)])
-    first = await messages(cluster, MessageSearch(topic=name, start=END))
-    nothing = await messages(cluster, MessageSearch(topic=name, starts=dict(first.next_offsets)))
+    first = await new_messages(cluster, MessageSearch(topic=name))
+    at = MessageSearch(topic=name, starts=dict(first.next_offsets), rows=3)
+    nothing = await new_messages(cluster, at)
     write(bootstrap, name, [f"w{n}".encode() for n in range(10)])
 
-    more = await messages(
-        cluster,
-        MessageSearch(topic=name, starts=dict(nothing.next_offsets), rows=3, keeps_newest=True),
-    )
+    more = await new_messages(cluster, at)
+    fitting = await new_messages(cluster, replace(at, wanted=message_filter(text="w")))
 
-    assert (first.rows, nothing.rows) == ((), ())
-    assert texts(more) == ["w7", "w8", "w9"]
-    assert (more.fitting, more.ended) == (10, Ended.AT_END)
-    assert more.next_offsets == {0: 20, 1: 0}
+    assert (first.rows, nothing.rows, first.next_offsets) == ((), (), {0: 10, 1: 0})
+    assert texts(more) == texts(fitting) == ["w7", "w8", "w9"]
+    assert (more.looked_at, more.skipped, more.ended) == (3, 7, Ended.AT_END)
+    assert (fitting.fitting, fitting.skipped) == (10, 0)
+    assert more.next_offsets == fitting.next_offsets == {0: 20, 1: 0}
 
 
 @pytest.mark.parametrize(

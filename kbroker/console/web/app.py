@@ -18,6 +18,7 @@ from kbroker.client.client_error import EndingError
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.web.api.answers import api_error
 from kbroker.console.web.console import Console, ConsoleOptions
+from kbroker.console.web.large_answers import LargeAnswers
 from kbroker.console.web.page import error_page, status_of
 from kbroker.console.web.routes import API_PATH, ScreenRoutes, WebRoute
 from kbroker.console.web.screens import SCREENS
@@ -58,6 +59,7 @@ class ConsoleApplication:
         )
         self._routes = ScreenRoutes(SCREENS)
         self._bodies = Bodies()
+        self._large = LargeAnswers()
 
     def close(self) -> None:
         """Give up what is at work, and close the links to the cluster."""
@@ -81,7 +83,8 @@ class ConsoleApplication:
             body = await self._bodies.read(request.headers, receive)
             form = fields_of(body) if _media_type(request) == _FORM else fields_of(b"")
             request = replace(request, places=places, form=form, body=body)
-            return await _while_there(route.respond(self._console, request), receive)
+            answer = await _while_there(route.respond(self._console, request), receive)
+            return None if answer is None else self._large.in_pieces(answer)
         except RefusedError as error:
             return self._failed(request, error.status, error.sentence)
         except EndingError as error:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Final
 
 from kbroker.console.message import OpenedMessage, message
-from kbroker.console.shown_values import CHOICES, OPEN_BYTES, ShownValue, laid_out
+from kbroker.console.shown_values import OPEN_BYTES, ShownValue, laid_out
 from kbroker.console.topic_lookup import NotFoundError
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
@@ -16,15 +15,14 @@ from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.elsewhere import elsewhere, record_command
 from kbroker.console.web.screens.message_table import badge, decoders_in, message_address
 from kbroker.console.web.screens.messages import as_file
+from kbroker.console.web.screens.search_fields import DECODERS
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
 from kbroker.console.web.web_request import Fields, RefusedError, WebRequest, address
 from kbroker.http.answers import Answer
 from kbroker.model import TopicPartition
 
-_HEAD_LETTERS: Final = 64 * 1024
-_PIECE_BYTES: Final = 256 * 1024
+_HEAD_LETTERS: Final = 16 * 1024
 _HERE: Final = f"{PATH}/messages/{{partition}}/{{offset}}"
-_DECODERS: Final = {name: name for name in CHOICES}
 
 
 async def show_message(console: Console, request: WebRequest) -> Answer:
@@ -146,8 +144,8 @@ def _decoders(request: WebRequest) -> Html:
         element("summary", "Decoders"),
         element(
             "form",
-            choice("key_decoder", "The key is", _DECODERS, query.text("key_decoder", "auto")),
-            choice("value_decoder", "The value is", _DECODERS, query.text("value_decoder", "auto")),
+            choice("key_decoder", "The key is", DECODERS, query.text("key_decoder")),
+            choice("value_decoder", "The value is", DECODERS, query.text("value_decoder")),
             element("p", element("button", "Show")),
             method="get",
             action=request.path,
@@ -172,20 +170,10 @@ def _file(request: WebRequest, name: str, data: bytes | None) -> Answer:
         raise NotFoundError(f"the {name} of this message is null")
     place, offset = place_in(request)
     return Answer(
-        pieces=_pieces(data),
+        body=data,
         content_type="application/octet-stream",
-        headers=(
-            ("content-length", str(len(data))),
-            as_file(f"{place}-{offset}.{name}"),
-            *SECURITY,
-        ),
+        headers=(as_file(f"{place}-{offset}.{name}"), *SECURITY),
     )
-
-
-async def _pieces(data: bytes) -> AsyncGenerator[bytes, None]:
-    view = memoryview(data)
-    for at in range(0, len(data), _PIECE_BYTES):
-        yield bytes(view[at : at + _PIECE_BYTES])
 
 
 ROUTES: Final = (

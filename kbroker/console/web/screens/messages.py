@@ -89,6 +89,7 @@ def _ways_on(request: WebRequest, search: MessageSearch, found: FoundMessages) -
         _, _, query = request.with_query().partition("?")
         href = f"{as_file}?{query}" if query else as_file
         links.append(element("a", "Download", href=href, class_="action", download=True))
+        links.append(element("button", "Copy", type="button", data_copy=href, hidden=True))
     return element("p", *links, class_="actions")
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kbroker.console.shown_values import CHOICES
+from kbroker.console.shown_values import AUTO, CHOICES
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.message_query import FIRST_FROM, LOOKS
 from kbroker.console.web.parts import checkbox, choice, field
 from kbroker.console.web.web_request import Fields, WebRequest
 
 _FROM_HINT: Final = "start, end, an offset, -50 for the last 50, -1h, 2026-11-21T10:00"
-_DECODERS: Final = {name: name for name in CHOICES}
+DECODERS: Final = {"" if name == AUTO else name: name for name in CHOICES}
+"""Labels of decoders by the value that an address has, which has none for the usual one."""
 
 
 def search_fields(request: WebRequest, *, has_places: bool, submit: str) -> Html:
@@ -25,14 +26,13 @@ def search_fields(request: WebRequest, *, has_places: bool, submit: str) -> Html
             field("rows", "Rows", query.text("rows"), placeholder="50", inputmode="numeric"),
         )
     filters = (
-        _exact("text", "Text", query, "in key, value or headers", data_find=True),
         _exact("key", "Key", query, "holds this text"),
         _exact("header", "Header", query, "NAME, or NAME=TEXT that it holds"),
         _exact("json", "JSON of the value", query, '$.order.lines[0].price >= 10, $.name ~ "an"'),
     )
     decoders = (
-        choice("key_decoder", "Keys are", _DECODERS, query.text("key_decoder", "auto")),
-        choice("value_decoder", "Values are", _DECODERS, query.text("value_decoder", "auto")),
+        choice("key_decoder", "Keys are", DECODERS, query.text("key_decoder")),
+        choice("value_decoder", "Values are", DECODERS, query.text("value_decoder")),
         checkbox(
             "uncommitted",
             "also open and aborted transactions",
@@ -41,17 +41,18 @@ def search_fields(request: WebRequest, *, has_places: bool, submit: str) -> Html
     )
     more = element(
         "details",
-        element("summary", "Filters and decoders"),
+        element("summary", "More filters, decoders"),
         element("div", *filters, *decoders, class_="filters"),
         id="more",
-        open=any(query.text(name) for name in LOOKS if name != "partitions"),
+        open=any(query.text(name) for name in LOOKS if name not in ("partitions", "text")),
     )
     partitions = field(
         "partitions", "Partitions", query.text("partitions"), "0,3", placeholder="all"
     )
+    text = _exact("text", "Text", query, "in key, value or headers", data_find=True)
     return element(
         "form",
-        element("div", *places, partitions, class_="filters"),
+        element("div", *places, partitions, text, class_="filters"),
         more,
         element("p", element("button", submit, class_="primary")),
         method="get",

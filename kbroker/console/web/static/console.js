@@ -166,10 +166,18 @@
 
   // ---- copying
 
+  async function textOf(place) {
+    if (place.startsWith("/")) {
+      const answer = await fetch(place).catch(() => null);
+      return answer && answer.ok ? answer.text() : null;
+    }
+    const from = document.querySelector(place);
+    return from && ("value" in from ? from.value : from.textContent);
+  }
+
   async function copyOf(button) {
-    const from = document.querySelector(button.dataset.copy);
-    if (!from) return;
-    const text = "value" in from ? from.value : from.textContent;
+    const text = await textOf(button.dataset.copy);
+    if (text === null) return;
     try {
       await navigator.clipboard.writeText(text);
     } catch {

@@ -57,7 +57,8 @@
       } catch (error) {
         if (this.ending.signal.aborted) return;
         rest = RETRY_MS;
-        this.say([`${error.message}. Trying again ...`]);
+        const what = error instanceof TypeError ? "This address does not answer" : error.message;
+        this.say([`${what}. Trying again ...`]);
       }
       this.isAsking = false;
       if (!this.isPaused) this.later(rest);
