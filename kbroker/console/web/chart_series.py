@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kbroker.console.end_offsets import sum_of_ends
@@ -10,7 +9,7 @@ from kbroker.console.groups import group
 from kbroker.console.partition_figures import sum_of
 from kbroker.console.web.console import Console
 from kbroker.console.web.sampling import Figures, Series
-from kbroker.console.web.svg_chart import Point, rates
+from kbroker.console.web.svg_chart import Point, Unit, rates
 from kbroker.console.web.views import BrokerViews
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -104,13 +103,15 @@ async def charts_of_group(console: Console, name: str) -> Charts:
     return _charts(await console.sampling.look(f"group {name}", measure), _OF_GROUP)
 
 
-def text_in(unit: str) -> Callable[[float], str]:
-    """Return how a value of this unit is written.
+def unit_named(name: str) -> Unit:
+    """Return the unit of a chart.
 
-    >>> text_in("B/s")(1536), text_in("/s")(0.25), text_in("")(1200)
+    >>> unit_named("B/s").text(1536), unit_named("/s").text(0.25), unit_named("").text(1200)
     ('1.5 KiB/s', '0.25/s', '1,200')
     """
-    return _bytes if unit == "B/s" else lambda value: f"{_rounded(value)}{unit}"
+    if name == "B/s":
+        return Unit(text=_bytes, steps=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, _STEP))
+    return Unit(text=lambda value: f"{_rounded(value)}{name}")
 
 
 def _rounded(value: float) -> str:

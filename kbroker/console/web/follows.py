@@ -21,7 +21,7 @@ from kbroker.tracing.trace_filter import TraceFilter
 
 KEPT_S: Final = 15.0  # without JavaScript a page looks every 5 s
 MOST: Final = 4  # of the 8 that a broker allows
-SHOWN: Final = 200
+SHOWN: Final = 100
 _LOOK_S: Final = 0.1
 
 _Key = tuple[tuple[str, ...], ...]

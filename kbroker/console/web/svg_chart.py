@@ -11,8 +11,6 @@ from kbroker.console.web.html import Html, element
 
 WIDTH_MS: Final = 900_000
 _WIDTH, _HEIGHT = 900, 120
-_LEAST = 1.0  # that the height stands for
-_STEPS = (1, 2, 5, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +19,14 @@ class Point:
 
     at_ms: int
     value: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """How values are written, and which round numbers the height of a chart stands for."""
+
+    text: Callable[[float], str]
+    steps: tuple[int, ...] = (1, 2, 5, 10)
 
 
 def rates(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -36,13 +42,12 @@ def rates(points: Iterable[Point]) -> tuple[Point, ...]:
     return tuple(found)
 
 
-def svg_chart(
-    title: str, points: Sequence[Point], now_ms: int, text_of: Callable[[float], str]
-) -> Html:
+def svg_chart(title: str, points: Sequence[Point], now_ms: int, unit: Unit) -> Html:
     """Return a chart of the last 15 minutes, with its last and its highest value in words."""
+    text_of = unit.text
     known = [each.value for each in points if each.value is not None]
     last = points[-1].value if points else None
-    top = ceiling(max(known, default=0.0))
+    top = ceiling(max(known, default=0.0), unit.steps)
     said = f"{title}: {'not known' if last is None else text_of(last)} now"
     if known:
         said = f"{said}, {text_of(max(known))} at most"
@@ -69,16 +74,17 @@ def svg_chart(
     )  # fmt: skip
 
 
-def ceiling(value: float) -> float:
-    """Return a round number that is not below it.
+def ceiling(value: float, steps: Sequence[int]) -> float:
+    """Return a round number that is not below it: one of the steps, or that times the last one, as
+    often as needed.
 
-    >>> ceiling(0), ceiling(37), ceiling(5000.5)
-    (1.0, 50.0, 10000.0)
+    >>> ceiling(0, (1, 2, 5, 10)), ceiling(37, (1, 2, 5, 10)), ceiling(5000, (1, 4, 16))
+    (1, 50, 16384)
     """
-    power = _LEAST
-    while power * _STEPS[-1] < value:
-        power *= 10
-    return next(power * step for step in _STEPS if power * step >= value)
+    power = 1
+    while power * steps[-1] < value:
+        power *= steps[-1]
+    return next(power * step for step in steps if power * step >= value)
 
 
 def _lines(points: Sequence[Point], now_ms: int, top: float) -> list[list[str]]:

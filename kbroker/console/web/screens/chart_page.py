@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kbroker.console.web.chart_series import Charts, text_in
+from kbroker.console.web.chart_series import Charts, unit_named
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, element
 from kbroker.console.web.page import PageContent, page
@@ -22,7 +22,7 @@ def chart_page(
     """Return a page with charts below something else."""
     now_ms = time.time_ns() // 1_000_000
     drawn = [
-        svg_chart(each.title, each.points, now_ms, text_in(each.unit)) for each in found.charts
+        svg_chart(each.title, each.points, now_ms, unit_named(each.unit)) for each in found.charts
     ]
     content = PageContent(
         title=title,

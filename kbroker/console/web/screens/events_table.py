@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kbroker.console.web.html import Child, Html
+from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.parts import Column, moment, table
 
 _COLUMNS = (Column("Time"), Column("Event"), Column("Why"))
@@ -18,4 +18,8 @@ def events_table(events: Iterable[dict[str, Any]]) -> Html:
 
 
 def _row(event: dict[str, Any]) -> tuple[Child, ...]:
-    return (moment(int(event["at_ms"])), str(event["event"]), str(event["message"]))
+    return (
+        moment(int(event["at_ms"])),
+        element("span", str(event["event"]), class_="short"),
+        str(event["message"]),
+    )

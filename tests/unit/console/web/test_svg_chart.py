@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from kbroker.console.web.chart_series import text_in
+from kbroker.console.web.chart_series import unit_named
 from kbroker.console.web.svg_chart import Point, rates, svg_chart
 
 
@@ -18,10 +18,10 @@ def test_a_rate_is_unknown_where_a_sample_is_missing_or_counters_begin_again() -
 
 
 def test_a_chart_has_pieces_of_lines_with_gaps_and_says_its_values() -> None:
-    drawn = svg_chart("Lag <now>", points(0, 10, None, 20, 20), 900_000, text_in(""))
+    drawn = svg_chart("Lag <now>", points(0, 10, None, 20, 20), 900_000, unit_named(""))
     lines = re.findall(r'<polyline points="([^"]*)"', drawn)
     assert lines == ["0.0,120.0 10.0,60.0", "30.0,0.0 40.0,0.0"]
     assert "Lag &lt;now&gt;: 20 now, 20 at most" in drawn
-    old = svg_chart("x", points(1, 2), 10_000_000, text_in("/s"))
+    old = svg_chart("x", points(1, 2), 10_000_000, unit_named("/s"))
     assert "<polyline" not in old
-    assert "x: not known now" in svg_chart("x", [], 0, text_in("/s"))
+    assert "x: not known now" in svg_chart("x", [], 0, unit_named("/s"))
