@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 import click
 
 from benchmarks.processes import kbroker
-from benchmarks.scrape import Pings, make_topics
+from benchmarks.scrape import Pings, commit, make_topics
 from compat_tests.running.apache_kafka import free_port
 
 PAGES = (
@@ -23,6 +23,15 @@ PAGES = (
     "/topics/topic-0/settings?all=1",
     "/brokers",
     "/brokers/0",
+    "/groups",
+    "/groups/group-0",
+    "/transactions",
+    "/hanging-transactions",
+    "/connections",
+    "/requests",
+    "/charts",
+    "/topics/topic-0/charts",
+    "/events",
 )
 
 
@@ -41,12 +50,14 @@ def page_ms(port: int, path: str) -> tuple[float, int]:
 @click.command()
 @click.option("--topics", default=5_000)
 @click.option("--partitions", default=1, help="Of each topic.")
+@click.option("--groups", default=200, type=click.IntRange(1))
 @click.option("--rounds", default=10)
-def main(topics: int, partitions: int, rounds: int) -> None:
+def main(topics: int, partitions: int, groups: int, rounds: int) -> None:
     """Print how long pages take, the first of a broker that nobody has looked at apart."""
     port = free_port()
     with kbroker("--override", f"kbroker.http.listeners=127.0.0.1:{port}") as broker:
         make_topics(broker, topics, partitions)
+        commit(broker, groups, topics, partitions)
         before_mib = broker.rss_mib()
         first_ms, _ = page_ms(port, PAGES[0])
         click.echo(f"{topics} topics; the first page of all: {first_ms:.0f} ms")
