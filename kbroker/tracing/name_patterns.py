@@ -14,7 +14,7 @@ from typing import Final
 NAME_CHARACTERS: Final = (
     300  # that are compared: names of topics have 249, and clients say what they like
 )
-_KNOWN_MAX: Final = 4_096  # names
+_KNOWN_MAX: Final = 1_024  # names, as many as are looked at of one request
 
 
 class NamePatterns:
