@@ -52,21 +52,26 @@ def screen(*options: str) -> Iterator[Screen]:
     process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment)
     os.close(its)
     shown = Screen(process)
+    is_there = threading.Event()
 
     def read() -> None:
         while True:
             try:
                 chunk = os.read(ours, _CHUNK_BYTES)
             except OSError:  # the command has ended
+                is_there.set()
                 return
             shown.drawn_bytes += len(chunk)
+            is_there.set()
 
     reader = threading.Thread(target=read)
     reader.start()
     try:
+        is_there.wait()
         yield shown
         os.write(ours, b"q")
-        process.wait(30)
+        if process.wait(30):
+            raise RuntimeError(f"the screen has ended with {process.returncode}")
     finally:
         process.kill()
         process.wait()

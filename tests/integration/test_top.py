@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer
 
+from benchmarks import top_cost
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.top.command import top
 from kbroker.cli.top.look import Look, Trouble
@@ -117,6 +118,14 @@ def test_what_is_not_there_is_named(broker: RunningBroker) -> None:
     assert table == ""
     assert "cannot connect to http://127.0.0.1:1" in notes
     assert status == 400
+
+
+def test_the_screen_runs_on_a_terminal_and_ends_by_its_key() -> None:
+    few = ["--topics", "2", "--partitions", "2", "--groups", "1", "--seconds", "0.4"]
+
+    ended = CliRunner().invoke(top_cost.main, few, catch_exceptions=False)
+
+    assert re.search(r"4 partitions, 2 topics, 1 groups: [\d.]+% of a core", ended.stdout)
 
 
 async def test_the_screen_hears_that_a_broker_is_away_and_that_it_is_back(

@@ -50,11 +50,11 @@ def size(number: float | None) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Return a time in at most 8 characters, such as `12 s`, `2.5 h` or `3 days`."""
+    """Return a time in at most 7 characters, such as `12 s`, `2.5 h` or `3 d`."""
     if seconds < 2 * _DAY_S:
         return duration_text(seconds)
     days = seconds / _DAY_S
-    return f"{days:.0f} days" if days <= _LONGEST_DAYS else f">{_LONGEST_DAYS} days"
+    return f"{days:.0f} d" if days <= _LONGEST_DAYS else f">{_LONGEST_DAYS} d"
 
 
 def inert(text: str) -> str:

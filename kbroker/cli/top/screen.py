@@ -35,7 +35,7 @@ class TopScreen(App[None]):
     CSS = """
     Screen { overflow: hidden; }
     Static, Input { height: 1; width: 100%; text-wrap: nowrap; text-overflow: ellipsis; }
-    RowList { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; }
+    RowList { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }
     #title, #head { text-style: bold; }
     #keys { text-style: dim; }
     #said.trouble { color: ansi_red; text-style: bold; }

@@ -27,7 +27,7 @@ _PACES: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column; `value` is what it sorts by, None if that is not known; numbers stand at the right
-    and sort from the largest on.
+    and sort from the largest on. `width` has room for the head with a mark.
     """
 
     head: str
@@ -148,7 +148,7 @@ TOPICS: Final = Table(
     title="Topics",
     columns=(
         _named("TOPIC", lambda row: row.topic.name),
-        _number("RECORDS/S", 9, lambda row: row.records_per_s),
+        _number("RECORDS/S", 10, lambda row: row.records_per_s),
         _number("BYTES/S", 8, lambda row: row.bytes_per_s, size),
         _number("SIZE", 8, lambda row: row.size_bytes, size),
         _number("PARTS", 6, lambda row: row.topic.partitions),
@@ -162,9 +162,9 @@ GROUPS: Final = Table(
         _number("LAG", 9, lambda row: row.lag, exact),
         Column(head="CATCHES UP", width=13, value=_pace, text=_pace_text),
         _number("READ/S", 8, lambda row: row.read_per_s),
-        _number("MEMBERS", 7, lambda row: row.group.members),
+        _number("MEMBERS", 8, lambda row: row.group.members),
         _words("STATE", 10, lambda row: row.group.state),
-        _number("WRITTEN/S", 9, lambda row: row.written_per_s),
+        _number("WRITTEN/S", 10, lambda row: row.written_per_s),
         _words("MOST BEHIND", 24, _most_behind),
     ),
 )
@@ -172,12 +172,12 @@ BROKERS: Final = Table(
     title="Brokers",
     columns=(
         _named("BROKER", lambda row: f"{row.broker.broker_id} {row.broker.host}:{row.broker.port}"),
-        _number("RECORDS/S", 9, lambda row: row.records_per_s),
+        _number("RECORDS/S", 10, lambda row: row.records_per_s),
         _number("BYTES/S", 8, lambda row: row.bytes_per_s, size),
         _number("SIZE", 8, lambda row: row.size_bytes, size),
-        _number("LEADERS", 7, lambda row: row.leaders),
+        _number("LEADERS", 8, lambda row: row.leaders),
         _words("STATE", 10, _broker_state),
-        _number("REPLICAS", 8, lambda row: row.broker.replicas),
+        _number("REPLICAS", 9, lambda row: row.broker.replicas),
         _words("RACK", 12, lambda row: row.broker.rack),
     ),
 )
@@ -185,12 +185,12 @@ CONNECTIONS: Final = Table(
     title="Connections",
     columns=(
         _named("CLIENT", lambda row: str(row["client_id"] or UNKNOWN)),
-        _number("REQUESTS", 8, lambda row: row["requests"]),
+        _number("REQUESTS", 9, lambda row: row["requests"]),
         _number("IDLE", 7, _idle_s, lambda seconds: time_text(seconds or 0.0)),
         _words("ADDRESS", 21, lambda row: row["address"]),
-        _words("SOFTWARE", 16, lambda row: row["software"]),
-        _number("BYTES IN", 8, lambda row: row["bytes_in"], size),
-        _number("BYTES OUT", 9, lambda row: row["bytes_out"], size),
+        _words("SOFTWARE", 14, lambda row: row["software"]),
+        _number("BYTES IN", 9, lambda row: row["bytes_in"], size),
+        _number("BYTES OUT", 10, lambda row: row["bytes_out"], size),
         _words("ASKS FOR", 24, _apis),
         _words("LISTENER", 12, lambda row: row["listener"]),
     ),

@@ -35,8 +35,15 @@ def test_heads_and_rows_are_as_wide_as_the_terminal(table: Table, width: int) ->
     assert {columns_of(line) for line in lines} == {width}
 
 
+def test_every_column_has_room_for_its_head_and_the_mark_of_its_order() -> None:
+    columns = [column for table in TABLES for column in table.columns]
+
+    assert [each.head for each in columns if each.width <= len(each.head)] == []
+
+
 def test_at_80_columns_names_have_room_and_what_matters_is_there() -> None:
-    heads = [[column.head for column in table.visible(80)] for table in TABLES]
+    beside_the_bar = 79
+    heads = [[column.head for column in table.visible(beside_the_bar)] for table in TABLES]
 
     assert heads == [
         ["TOPIC", "RECORDS/S", "BYTES/S", "SIZE", "PARTS", "STATE"],

@@ -66,8 +66,9 @@ async def test_tables_are_usable_in_80_columns_and_24_lines(person: Person) -> N
     assert not any("\x1b" in line or "__internal" in line for line in first)
 
     assert (await person.after("pagedown"))[3].split()[0] < "topic-030"
-    assert (await person.after("home", "i"))[2:] != first[2:]
-    assert (await person.after("end"))[21].split()[0] == "topic-000"
+    last = await person.after("i", "end")
+    assert any(line.startswith("__internal") for line in last)
+    assert last[21].split()[0] == "topic-000"
     turned = await person.after("home", "r")
     assert ("▲RECORDS/S" in turned[2], turned[3].split()[0]) == (True, "topic-000")
 
@@ -77,7 +78,7 @@ async def test_tables_are_usable_in_80_columns_and_24_lines(person: Person) -> N
     assert "7 kafka.example:9092" in (await person.after("tab"))[3]
     assert "--url http://HOST:PORT" in (await person.after("4"))[22]
     there = look(RATES, connections=Connections([CONNECTION], ()))
-    assert "apache-kafka-ja…" in (await person.after(seen=there))[3]
+    assert "apache-kafka-…" in (await person.after(seen=there))[3]
 
 
 async def test_it_filters_holds_says_what_is_away_and_takes_any_size(person: Person) -> None:
