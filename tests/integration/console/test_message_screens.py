@@ -311,7 +311,7 @@ async def test_a_console_without_messages_shows_none_and_one_that_is_read_only_w
         for path in ("/topics/closed", "/topics/closed/messages/0/0"):
             shown = await client.get(path)
             assert shown.status == 200
-            assert not [each for each in shown.links_of("main") if "produce" in each]
+            assert not [each for each in shown.links_of("main") if re.search(r"/produce\b", each)]
 
 
 async def test_records_of_kafkas_own_topics_are_read(

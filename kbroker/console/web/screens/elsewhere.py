@@ -21,7 +21,7 @@ def elsewhere(request: WebRequest, path: str, fields: Mapping[str, str], command
     lines = (("curl", _curl(request, path, fields)), ("kbroker", command))
     listed = [
         (
-            element("h3", title),
+            element("h2", title),
             element("pre", line, id=f"line-{title}"),
             element("button", "Copy", type="button", data_copy=f"#line-{title}", hidden=True),
         )

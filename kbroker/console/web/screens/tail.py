@@ -6,6 +6,7 @@ them: `static/tail.js`. A page that is closed, or paused, asks for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +27,7 @@ from kbroker.console.web.web_request import WebRequest, address
 from kbroker.http.answers import Answer
 
 _FIRST_ROWS: Final = 20
+_MOST_FOLLOWED: Final = 400  # of which 16 KiB hold the offsets
 
 
 async def show_tail(console: Console, request: WebRequest) -> Answer:
@@ -37,6 +39,9 @@ async def show_tail(console: Console, request: WebRequest) -> Answer:
     found = await messages(console.cluster, search)
     rows = message_rows(name, query, reversed(found.rows))
     fields = {each: values[-1] for each, values in query.values.items()}
+    starts, note = followed(found.next_offsets)
+    if note:
+        fields["partitions"] = ",".join(map(str, starts))
     content = PageContent(
         title=name,
         body=(
@@ -58,13 +63,27 @@ async def show_tail(console: Console, request: WebRequest) -> Answer:
                     *rows,
                     id="tail",
                     data_tail=address("topics", name, "tail", "rows", **fields),
-                    data_starts=offsets_text(found.next_offsets),
+                    data_starts=offsets_text(starts),
                 ),
             ),
         ),
-        gaps=found.gaps,
+        gaps=(*found.gaps, *note),
     )
     return page(console, request, content)
+
+
+def followed(offsets: Mapping[int, int]) -> tuple[Mapping[int, int], tuple[str, ...]]:
+    """Return the partitions that a page can follow, whose offsets its address has to hold, and a
+    sentence if these are not all.
+    """
+    if len(offsets) <= _MOST_FOLLOWED:
+        return offsets, ()
+    first = sorted(offsets)[:_MOST_FOLLOWED]
+    sentence = (
+        f"a tail follows up to {_MOST_FOLLOWED} partitions, here {first[0]} to {first[-1]}: "
+        "name those that you want"
+    )
+    return {partition: offsets[partition] for partition in first}, (sentence,)
 
 
 async def show_rows(console: Console, request: WebRequest) -> Answer:
