@@ -52,9 +52,15 @@ def _facts(found: Overview) -> list[tuple[str, Child]]:
         ("Topics", link(number(found.topics), "/topics")),
         ("Partitions", number(found.partitions)),
         ("Controller", "none" if found.controller_id is None else str(found.controller_id)),
-        ("Version", None if found.level is None else found.level.rpartition(" ")[2]),
+        ("Version", _version(found.level)),
         ("Cluster id", found.cluster_id),
     ]
+
+
+def _version(level: str | None) -> str | None:
+    """Return the version without the name of its setting, unless it is only a number."""
+    version = None if level is None else level.rpartition(" ")[2]
+    return level if version is not None and version.isdecimal() else version
 
 
 def _health(found: Overview) -> list[Html]:

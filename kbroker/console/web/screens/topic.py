@@ -94,8 +94,10 @@ async def _history(console: Console, found: TopicDetails) -> Child:
     events: list[dict[str, Any]] = []
     for row in found.partitions[:_MOST_HISTORIES]:
         events += await console.views.events(TopicPartition(found.name, row.partition))
-    said = element("p", "As far as this broker knows, of the last day.", class_="quiet")
-    return (said, events_table(events))
+    said = "As far as this broker knows, of the last day."
+    if found.partition_count > _MOST_HISTORIES:
+        said += f" Only the first {_MOST_HISTORIES} partitions were asked for."
+    return (element("p", said, class_="quiet"), events_table(events))
 
 
 def _facts(found: TopicDetails) -> list[tuple[str, Child]]:

@@ -1,0 +1,152 @@
+"""The console in a browser: by keyboard alone, on narrow and wide screens, in light and dark, and
+while its broker is away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from compat_tests.running import apache_kafka
+from compat_tests.running.apache_kafka import free_port
+from compat_tests.running.chromium import ENTER, ESCAPE, TAB, Chromium, chromium, foreign
+from compat_tests.running.forked_kbroker import ForkedKbroker
+from compat_tests.running.prerequisites import NotAvailableError, require_program
+from kbroker.console.web.screens import SCREENS
+from kbroker.testing import Broker
+
+ENTRIES = [screen.entry for screen in SCREENS if screen.entry is not None]
+PAGES = [entry.path for entry in ENTRIES] + [
+    "/new-topic",
+    "/topics/orders",
+    "/topics/orders/settings?all=1&name=retention.ms",
+    "/topics/orders/groups",
+    "/topics/orders/history",
+    "/topics/orders/grow",
+    "/topics/orders/trim?before=end",
+    "/topics/orders/delete",
+    "/brokers/0",
+]
+LOOKS = ((360, False), (1440, True))
+SHOWN_IN_DOCS = {("/topics", 1440): "console-topics", ("/topics/orders", 360): "console-topic"}
+DOCS = Path(__file__).parents[3] / "docs"
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    try:
+        with chromium() as found:
+            yield found
+    except NotAvailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(params=["kbroker", pytest.param("apache", marks=[pytest.mark.java])])
+def console(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a console of a cluster without topics."""
+    if request.param == "kbroker":
+        http = f"127.0.0.1:{free_port()}"
+        with Broker(settings={"kbroker.http.listeners": http}):
+            yield f"http://{http}"
+        return
+    require_program("java", "install a Java runtime")
+    with apache_kafka.broker() as (address, _):
+        command = ("console", "--bootstrap", address, "--listen", "127.0.0.1:0")
+        with ForkedKbroker(*command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            yield process.stdout.readline().removeprefix("console at ").strip().rstrip("/")
+            process.terminate()
+
+
+def tab_to(browser: Chromium, text: str) -> None:
+    """Go from one control to the next until one has this text."""
+    for _ in range(60):
+        browser.type(TAB)
+        if browser.script("return document.activeElement.innerText") == text:
+            return
+    raise AssertionError(f"no control says {text!r}")
+
+
+def make_topic(base: str, name: str) -> None:
+    body = json.dumps({"name": name, "partitions": 3}).encode()
+    headers = {"content-type": "application/json"}
+    with urlopen(Request(f"{base}/api/v1/topics", body, headers)) as answer:
+        assert answer.status == 200
+
+
+def test_a_topic_is_made_found_and_deleted_by_keyboard_alone(
+    browser: Chromium, console: str
+) -> None:
+    browser.go("about:blank")
+    browser.messages()  # of tests before
+    browser.look(1440, is_dark=False)
+    browser.go(f"{console}/")
+    browser.until('location.pathname == "/overview"')
+    browser.type("gt")
+    browser.until('document.querySelector("h1").innerText == "Topics"')
+    browser.type(TAB, ENTER)
+    browser.until('location.pathname == "/new-topic" && document.activeElement.id == "main"')
+    browser.type(TAB, "orders", TAB, "3", ENTER)
+    browser.until('document.querySelector(".done")?.innerText == "orders: created"')
+    assert browser.script("return location.pathname + location.search") == "/topics/orders"
+
+    browser.type("gt")
+    browser.until('document.querySelector("h1").innerText == "Topics"')
+    browser.type("/", "ORD")
+    browser.until(
+        'location.search == "?q=ORD" && document.querySelectorAll("tbody tr").length == 1'
+    )
+    assert browser.script("return document.activeElement.id") == "q"
+    browser.type(ESCAPE, "?")
+    browser.until('document.getElementById("keys").open')
+    browser.type(ESCAPE)
+    browser.script("history.back()")
+    browser.until('location.pathname == "/topics/orders"')
+    browser.script("history.forward()")
+    browser.until('document.getElementById("q")?.value == "ORD"')
+
+    tab_to(browser, "orders")
+    browser.type(ENTER)
+    browser.until('location.pathname == "/topics/orders"')
+    tab_to(browser, "Delete")
+    browser.type(ENTER)
+    browser.until('location.pathname == "/topics/orders/delete" && document.activeElement.id')
+    tab_to(browser, "Delete")
+    browser.type(TAB, "orders", ENTER)
+    browser.until('document.querySelector(".done")?.innerText == "orders: deleted"')
+    assert browser.messages() == []
+
+
+def test_every_page_fits_its_screen_and_can_be_used_by_all(browser: Chromium) -> None:
+    http = f"127.0.0.1:{free_port()}"
+    base = f"http://{http}"
+    with Broker(settings={"kbroker.http.listeners": http}):
+        for name in ("orders", "a-topic-with-a-very-long-name." + "and-so-on." * 15):
+            make_topic(base, name)
+        browser.requested()
+        for width, is_dark in LOOKS:
+            browser.look(width, is_dark=is_dark)
+            for path in PAGES:
+                browser.go(f"{base}{path}")
+                wide = browser.script("return document.documentElement.scrollWidth")
+                assert (wide, path) <= (width, path)
+                assert (browser.findings(), path) == ([], path)
+                if os.environ.get("KBROKER_REWRITE") and (path, width) in SHOWN_IN_DOCS:
+                    shown = DOCS / f"{SHOWN_IN_DOCS[path, width]}.png"
+                    shown.write_bytes(browser.screenshot())
+        assert browser.messages() == []
+        assert foreign(browser.requested(), base) == []
+
+    browser.type("go")
+    browser.until('!document.getElementById("away").hidden')
+    with Broker(settings={"kbroker.http.listeners": http}):
+        browser.until('document.querySelector("h1").innerText == "Overview"')
+        assert browser.script('return document.getElementById("away").hidden')
