@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
@@ -25,6 +26,10 @@ ENTRIES = [screen.entry for screen in SCREENS if screen.entry is not None]
 PAGES = [entry.path for entry in ENTRIES] + [
     "/new-topic",
     "/topics/orders",
+    "/topics/orders/messages",
+    "/topics/orders/messages/0/0",
+    "/topics/orders/tail",
+    "/topics/orders/produce",
     "/topics/orders/settings?all=1&name=retention.ms",
     "/topics/orders/groups",
     "/topics/orders/history",
@@ -66,13 +71,14 @@ def console(request: pytest.FixtureRequest) -> Iterator[str]:
             process.terminate()
 
 
-def tab_to(browser: Chromium, text: str) -> None:
-    """Go from one control to the next until one has this text."""
+def tab_to(browser: Chromium, control: str) -> None:
+    """Go from one control to the next until one has this text, or this id."""
     for _ in range(60):
         browser.type(TAB)
-        if browser.script("return document.activeElement.innerText") == text:
+        at = browser.script("const at = document.activeElement; return [at.innerText, at.id]")
+        if control in at:
             return
-    raise AssertionError(f"no control says {text!r}")
+    raise AssertionError(f"there is no control {control!r}")
 
 
 def make_topic(base: str, name: str) -> None:
@@ -82,7 +88,7 @@ def make_topic(base: str, name: str) -> None:
         assert answer.status == 200
 
 
-def test_a_topic_is_made_found_and_deleted_by_keyboard_alone(
+def test_a_topic_is_made_filled_found_and_deleted_by_keyboard_alone(
     browser: Chromium, console: str
 ) -> None:
     browser.go("about:blank")
@@ -98,6 +104,18 @@ def test_a_topic_is_made_found_and_deleted_by_keyboard_alone(
     browser.until('document.querySelector(".done")?.innerText == "orders: created"')
     assert browser.script("return location.pathname + location.search") == "/topics/orders"
 
+    tab_to(browser, "Produce")
+    browser.type(ENTER)
+    browser.until('location.pathname == "/topics/orders/produce"')
+    tab_to(browser, "f-value")
+    browser.type('{"price": 12}')
+    tab_to(browser, "Produce the message")
+    browser.type(ENTER)
+    browser.until('document.querySelector(".done")?.innerText.startsWith("written: orders")')
+    tab_to(browser, "Messages")
+    browser.type(ENTER)
+    browser.until('document.querySelector("table")?.innerText.includes("price")')
+
     browser.type("gt")
     browser.until('document.querySelector("h1").innerText == "Topics"')
     browser.type("/", "ORD")
@@ -109,7 +127,7 @@ def test_a_topic_is_made_found_and_deleted_by_keyboard_alone(
     browser.until('document.getElementById("keys").open')
     browser.type(ESCAPE)
     browser.script("history.back()")
-    browser.until('location.pathname == "/topics/orders"')
+    browser.until('location.pathname == "/topics/orders/messages"')
     browser.script("history.forward()")
     browser.until('document.getElementById("q")?.value == "ORD"')
 
@@ -131,6 +149,10 @@ def test_every_page_fits_its_screen_and_can_be_used_by_all(browser: Chromium) ->
     with Broker(settings={"kbroker.http.listeners": http}):
         for name in ("orders", "a-topic-with-a-very-long-name." + "and-so-on." * 15):
             make_topic(base, name)
+        value = "<b>&amp;" + "x" * 500 + "\x1b[31m"
+        fields = {"value": value, "value_form": "text", "key_form": "null", "partition": "0"}
+        with urlopen(f"{base}/topics/orders/produce", urlencode(fields).encode()) as answer:
+            assert answer.url.startswith(f"{base}/topics/orders/messages/0/0")
         browser.requested()
         for width, is_dark in LOOKS:
             browser.look(width, is_dark=is_dark)
