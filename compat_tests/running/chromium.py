@@ -88,7 +88,7 @@ class Chromium:
         return base64.b64decode(self._devtools("Page.captureScreenshot", {})["data"])
 
     def messages(self) -> list[str]:
-        """What the browser has written to its console since it was last asked."""
+        """The lines that the browser has written to its console since it was last asked."""
         return [each["message"] for each in self._call("POST", "/se/log", {"type": "browser"})]
 
     def requested(self) -> list[str]:
@@ -102,7 +102,7 @@ class Chromium:
         ]
 
     def findings(self) -> list[str]:
-        """What axe-core finds in the page that somebody could not use."""
+        """The findings of axe-core: whatever in the page somebody could not use."""
         self.script((npm_packages(AXE) / "node_modules/axe-core/axe.min.js").read_text())
         found: list[str] = self._call("POST", "/execute/async", {"script": _RUN_AXE, "args": []})
         return found
