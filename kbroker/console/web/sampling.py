@@ -67,6 +67,9 @@ class Sampling:
         Raises what `measure` does if the subject was not sampled before.
         """
         series = self._kept.get(subject)
+        if series is not None and series.task is not None and series.task.done():
+            self._forget(subject)  # it ended by a bug, which asyncio logs
+            series = None
         if series is None:
             first = await measure()
             series = self._kept.setdefault(subject, Series(measure=measure))

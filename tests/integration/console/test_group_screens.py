@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import closing
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.fakes.running.console_client import Answered, HttpConsoleClient
+from compat_tests.running.apache_kafka import free_port
+from kbroker.console.consoled_cluster import ConsoledCluster
+from kbroker.console.web.app import ConsoleApplication
+from kbroker.testing import Broker
+from tests.fakes.running.console_client import Answered, ConsoleClient, HttpConsoleClient
 from tests.integration.group_client import GroupClient
 from tests.integration.local_cluster_client import Cluster, running
 
@@ -116,3 +121,28 @@ async def test_a_group_with_members_says_what_happened_to_it_and_is_not_changed(
     assert "It has 1 member: stop them first." in (await client.get("/groups/busy/delete")).text
     kept = await client.post("/groups/busy/delete", {})
     assert (kept.status, "it has members" in kept.text) == (409, True)
+
+
+async def test_pages_of_a_group_say_that_its_broker_is_away_and_come_back_with_it(
+    tmp_path: Path,
+) -> None:
+    broker = Broker(port=free_port(), data=tmp_path)
+    broker.start()
+    with closing(ConsoleApplication(ConsoledCluster(broker.bootstrap))) as made:
+        client = ConsoleClient(made)
+        await client.call("POST", "/api/v1/topics", {"name": "orders", "partitions": 1})
+        body = {"to": "earliest", "topics": {"orders": []}, "confirmed": True}
+        await client.call("POST", "/api/v1/groups/readers/reset", body)
+        pages = "/groups", "/groups/readers", "/groups/readers/charts", "/transactions"
+        assert [(await client.get(page)).status for page in pages] == [200] * 4
+
+        broker.stop()
+        for page in ("/groups", "/groups/readers"):
+            away = await client.get(page)
+            assert (away.status, "data-refresh" in away.html) == (503, True), away.text
+        kept = await client.get("/groups/readers/charts")
+        assert (kept.status, "Lag: 0 now" in kept.text) == (200, True)  # up to its last point
+
+        broker.start()
+        assert [(await client.get(page)).status for page in pages] == [200] * 4
+    broker.stop()

@@ -57,6 +57,24 @@ async def test_a_cluster_that_is_away_leaves_a_gap_and_no_more_than_some_is_samp
     assert len(sampling) == 0
 
 
+async def test_a_subject_whose_sampling_ended_by_a_bug_begins_again() -> None:
+    sampling, is_wrong = Sampling(), False
+
+    async def measure() -> Figures:
+        return {"n": 1 / (not is_wrong)}
+
+    series = await sampling.look("a", measure)
+    is_wrong = True
+    await asyncio.sleep(STEP_S + 1)
+    is_wrong = False
+    assert series.task is not None
+    assert isinstance(series.task.exception(), ZeroDivisionError)
+    again = await sampling.look("a", measure)
+    await asyncio.sleep(STEP_S + 1)
+    assert [each.value for each in again.points("n")] == [1.0, 1.0]
+    sampling.close()
+
+
 async def test_a_cluster_that_answers_slowly_is_asked_less_often() -> None:
     sampling = Sampling()
 
