@@ -23,7 +23,7 @@ from kbroker.cli.top.wanted import Wanted
 from kbroker.wording import counted
 
 _KEYS: Final = "1-4 table  s sort  r reverse  / filter  i internal  space hold  q quit"
-_THEME: Final = "ansi-dark"  # the colours of the terminal
+_THEMES: Final = ("ansi-dark", "textual-ansi")  # of the terminal's own colours, newer name first
 _WAITS: Final = "asking ..."
 _NO_RATES: Final = "rates follow with the second look"
 
@@ -60,7 +60,7 @@ class TopScreen(App[None]):
     def __init__(self, looks: AsyncIterator[Look | Trouble], address: str, wanted: Wanted) -> None:
         """`address` is that of the cluster, as the user gave it."""
         super().__init__()
-        self.theme = _THEME
+        self.theme = next(name for name in _THEMES if name in self.available_themes)
         self._looks = looks
         self._address = address
         self._wanted = wanted
