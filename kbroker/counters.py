@@ -8,7 +8,7 @@ table, whose rows are made when somebody looks: what is gone has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from enum import Enum
 from math import exp
 from typing import NamedTuple
@@ -130,6 +130,7 @@ class CounterRegistry:
         self._kinds: dict[MetricName, Kind] = {}
         self._tables: list[Table] = []
         self._awaited: list[Callable[[CounterRegistry], None]] = []
+        self._preparing: list[Callable[[], Awaitable[None]]] = []
 
     def __iter__(self) -> Iterator[MetricName]:
         """All names, in the order of registration."""
@@ -152,12 +153,26 @@ class CounterRegistry:
         """Have more registered once somebody asks for samples: until then it costs nothing."""
         self._awaited.append(register)
 
+    def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Have this awaited before samples are taken: it asks others for what they alone know."""
+        self._preparing.append(prepare)
+
+    async def prepare(self) -> None:
+        """Learn what others know; samples can be taken without, and lack it then."""
+        self._register_awaited()
+        for prepare in self._preparing:
+            await prepare()
+
+    def _register_awaited(self) -> None:
+        while self._awaited:
+            self._awaited.pop()(self)
+
     def samples(self) -> Iterator[Sample | None]:
         """Walk through all values of now, in steps of a few microseconds, between which others may
         run; None is a step without a value.
         """
-        while self._awaited:
-            self._awaited.pop()(self)
+        if self._awaited:
+            self._register_awaited()
             yield None
         for name, source in list(self._sources.items()):
             value = source.value if isinstance(source, Counter) else source()

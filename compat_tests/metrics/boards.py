@@ -25,7 +25,7 @@ from compat_tests.running.waiting import until
 from compat_tests.running.zookeeper_servers import zookeeper_servers
 
 TABLE = Path(__file__).with_name("boards.tsv")
-INTERVAL_MS = 500
+INTERVAL_MS = 1_000
 SCRAPES = 3  # at least, before queries
 # What no Kafka broker of ours can say, by the names that ask for it.
 MISSING: Mapping[str, str] = {
@@ -120,12 +120,10 @@ def configured(folder: Path, addresses: Mapping[int, str]) -> Path:
 
 
 def wait_for_scrapes(at: Prometheus, count: int) -> None:
-    """Return when every page has been read that often, and well."""
+    """Return when every page has been read that often; on a busy machine some take too long."""
 
     def fewest() -> float:
-        fails = [each.labels for each in at.query("up == 0")]
-        assert not fails, fails
-        return min((each.value for each in at.query("min(count_over_time(up[1h]))")), default=0)
+        return min((each.value for each in at.query("sum_over_time(up[1h])")), default=0)
 
     until(lambda: fewest() >= count, f"{count} scrapes")
 

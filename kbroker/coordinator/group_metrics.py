@@ -1,8 +1,8 @@
 """Measures of the groups and transactional ids that a broker coordinates: how many there are in
 which state, what groups have committed, and how far they are behind.
 
-A group's lag is known for the partitions of which this broker holds a replica. They walk through
-groups when somebody looks.
+A group's lag is known for the partitions of which the end is known. They walk through groups when
+somebody looks.
 
 Owned by the event loop.
 """
@@ -50,16 +50,10 @@ class GroupMetrics:
         ):
             counters.add_table(Table(_gauges("kafka", "", name), tags, rows))
 
-    def _groups(self) -> Iterator[Group]:
-        for coordinated in self._store:
-            found = self._store.find(coordinated.group.group_id)
-            if found is not None:
-                yield found.group
-
     def _sums(self) -> Iterator[Row | None]:
         states: Counter[GroupState] = Counter()
         offsets = 0
-        for number, group in enumerate(self._groups(), 1):
+        for number, group in enumerate(_groups(self._store), 1):
             states[group.state] += 1
             offsets += len(group.offsets.committed)
             if number % _BREATH == 0:
@@ -67,16 +61,15 @@ class GroupMetrics:
         yield (), (states.total(), offsets, *(states[state] for state in _STATES))
 
     def _members(self) -> Iterator[Row | None]:
-        for group in self._groups():
+        for group in _groups(self._store):
             yield (group.group_id,), (len(group.members),)
 
     def _offsets(self) -> Iterator[Row | None]:
-        for group in self._groups():
-            for (topic, index), offset in _committed(group):
-                yield (group.group_id, topic, str(index)), (offset,)
+        for group_id, (topic, index), offset in committed_places(self._store):
+            yield (group_id, topic, str(index)), (offset,)
 
     def _lags(self) -> Iterator[Row | None]:
-        for group in self._groups():
+        for group in _groups(self._store):
             for number, (place, offset) in enumerate(_committed(group), 1):
                 end = self._end_of(place)
                 if end is not None:
@@ -88,7 +81,7 @@ class GroupMetrics:
                     yield None
 
     def _offset_sums(self) -> Iterator[Row | None]:
-        for group in self._groups():
+        for group in _groups(self._store):
             sums: Counter[str] = Counter()
             for number, (place, offset) in enumerate(_committed(group), 1):
                 sums[place.topic] += offset
@@ -98,7 +91,7 @@ class GroupMetrics:
                 yield (group.group_id, topic), (total,)
 
     def _lag_sums(self) -> Iterator[Row | None]:
-        for group in self._groups():
+        for group in _groups(self._store):
             sums: Counter[str] = Counter()
             for number, (place, offset) in enumerate(_committed(group), 1):
                 end = self._end_of(place)
@@ -130,6 +123,22 @@ class TransactionMetrics:
                 yield None
         for state in _TRANSACTION_STATES:
             yield (state.label,), (states[state],)
+
+
+def committed_places(store: GroupStore) -> Iterator[tuple[str, TopicPartition, int]]:
+    """Walk through what groups have committed: group, partition and offset. Groups may come and go
+    meanwhile.
+    """
+    for group in _groups(store):
+        for place, offset in _committed(group):
+            yield group.group_id, place, offset
+
+
+def _groups(store: GroupStore) -> Iterator[Group]:
+    for coordinated in store:
+        found = store.find(coordinated.group.group_id)
+        if found is not None:
+            yield found.group
 
 
 def _committed(group: Group) -> Iterator[tuple[TopicPartition, int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
@@ -41,10 +41,26 @@ class BrokerLoop:
         finally:
             work.is_given_up = True
 
+    async def run(self, work: Callable[[], Awaitable[None]], timeout_s: float) -> None:
+        """Await this on the broker's loop. What it raises is raised here; TimeoutError if it is not
+        done in time, or the loop is closed.
+        """
+        begun = _awaited(work)
+        try:
+            done = asyncio.run_coroutine_threadsafe(begun, self._loop)
+        except RuntimeError:  # closed: the broker has stopped
+            begun.close()
+            raise TimeoutError("the broker has stopped") from None
+        await asyncio.wait_for(asyncio.wrap_future(done), timeout_s)
+
     def call_soon(self, call: Callable[[], object]) -> None:
         """Have this called on the broker's loop, if there still is one; nobody waits for it."""
         with suppress(RuntimeError):  # closed: the broker has stopped
             self._loop.call_soon_threadsafe(call)
+
+
+async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
 
 
 class _Slices:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbroker.http.connection_routes import LookAtConnections
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
-    from kbroker.http.metrics_routes import LookAtMetrics
+    from kbroker.http.metrics_routes import LookAtMetrics, Prepare
     from kbroker.http.trace_routes import FindTracer
     from kbroker.server.broker.broker_console import FindEndPoints, LookAtFigures
 
@@ -40,6 +40,7 @@ class Looks:
     events: LookAtEvents
     tracer: FindTracer
     samples: LookAtMetrics
+    before_samples: Prepare
     end_points: FindEndPoints
     connections: LookAtConnections
     figures: LookAtFigures
@@ -95,7 +96,12 @@ def _application(
             **event_routes(loop, looks.events),
             **connection_routes(loop, looks.connections),
             **trace_routes(loop, looks.tracer),
-            **metrics_routes(loop, looks.samples, config.kbroker.kbroker_metrics_partitions),
+            **metrics_routes(
+                loop,
+                looks.samples,
+                looks.before_samples,
+                config.kbroker.kbroker_metrics_partitions,
+            ),
         },
         guard=Guard(names=names_of(hosts), token=token),
         otherwise=BrokerConsole(config.kbroker, loop, seen_by_console),

@@ -9,6 +9,7 @@ from time import monotonic
 
 from kbroker.apis.deprecated_requests import DeprecatedRequests
 from kbroker.controller.controller_metrics import ControllerMetrics
+from kbroker.coordinator.ends_elsewhere import EndsElsewhere
 from kbroker.coordinator.group_metrics import EndOf, GroupMetrics, TransactionMetrics
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
 from kbroker.log.manager.log_manager import LogManager
@@ -26,7 +27,11 @@ def register_measures(parts: BrokerParts, idle: LoopIdle, counters: CounterRegis
     hosted, services = parts.data.replicas.hosted, parts.services
     ReplicaMetrics(hosted, parts.cluster.fetchers, monotonic).register(counters)
     ControllerMetrics(parts.cluster.controller, parts.data.metadata).register(counters)
-    GroupMetrics(services.groups.store, _ends_of(hosted)).register(counters)
+    ends = EndsElsewhere(
+        services.groups.store, _ends_of(hosted), parts.data.metadata, parts.cluster.open_client
+    )
+    counters.prepare_with(ends.ask)
+    GroupMetrics(services.groups.store, ends.end_of).register(counters)
     TransactionMetrics(services.transactions.store).register(counters)
     _register_directories(parts.data.logs, counters)
     _register_strays(parts.data.logs, counters)

@@ -175,6 +175,7 @@ class KafkaServer:
             events=self._events,
             tracer=self._tracer,
             samples=self._samples,
+            before_samples=self._before_samples,
             end_points=lambda: self.end_points,
             connections=self._connections,
             figures=self._figures,
@@ -198,6 +199,10 @@ class KafkaServer:
 
     def _tracer(self) -> RequestTracer | None:
         return None if self._running is None else self._running.parts.followed.tracer()
+
+    async def _before_samples(self) -> None:
+        if self._running is not None:
+            await self._running.parts.counters.prepare()
 
     def _samples(self) -> Iterator[Sample | None]:
         if self._running is not None:

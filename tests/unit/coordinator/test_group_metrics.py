@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from kbroker.coordinator.ends_elsewhere import EndsElsewhere
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.group_metrics import GroupMetrics
+from kbroker.coordinator.group_metrics import GroupMetrics, committed_places
 from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.counters import CounterRegistry
 from kbroker.model import TopicPartition
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from tests.fakes.brokers.group_broker import GroupBroker
 from tests.fakes.counted import counted
 
@@ -67,6 +73,76 @@ def test_the_lag_of_a_group_is_known_for_partitions_that_are_here(
         ("g", "u"): 8,
     }
     assert counted(counters, "consumergroup_lag_sum", 2) == {("g", "t"): 7, ("g", "u"): 0}
+
+
+class Leader:
+    """The other brokers, which lead all partitions but those that are here, and what they are
+    asked.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[list[tuple[str, int]]] = []
+        self.is_silent = False
+        self.open = 0
+
+    def partition_state(self, place: TopicPartition) -> Any:
+        return SimpleNamespace(leader=place.partition + 1) if place.topic != "gone" else None
+
+    def broker(self, broker_id: int) -> int | None:
+        return broker_id if broker_id < 3 else None
+
+    def client(self, _broker: Any) -> Any:
+        self.open += 1
+        return self
+
+    def close(self) -> None:
+        self.open -= 1
+
+    async def send(self, request: ListOffsetsRequest, **_: Any) -> ListOffsetsResponse:
+        if self.is_silent:
+            raise TimeoutError
+        self.asked.append(
+            [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+        )
+        found = ListOffsetsResponse.ListOffsetsPartitionResponse
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsResponse.ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        found(
+                            partition_index=p.partition_index,
+                            offset=20,
+                            error_code=3 * (topic.name == "u"),
+                        )
+                        for p in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+async def test_leaders_say_where_partitions_end_that_are_not_here(
+    broker: GroupBroker, ends: dict[TopicPartition, int]
+) -> None:
+    leader: Any = Leader()
+    elsewhere = EndsElsewhere(broker.groups.target.store, ends.get, leader, leader.client)
+    nowhere, gone = TopicPartition("t", 7), TopicPartition("gone", 0)
+    commit(broker, "g", {T0: 3, T1: 5, U0: 8, nowhere: 1, gone: 1})
+    commit(broker, "h", {T0: 3, T1: 5})
+    ends[T0] = 10
+    while len(list(committed_places(broker.groups.target.store))) < 7:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+    await elsewhere.ask()
+
+    assert sorted(leader.asked) == [[("t", 1)], [("u", 0)]]
+    assert [elsewhere.end_of(p) for p in (T0, T1, U0, nowhere, gone)] == [10, 20, None, None, None]
+    leader.is_silent = True
+    await elsewhere.ask()
+    assert [elsewhere.end_of(place) for place in (T0, T1)] == [10, None]
+    assert leader.open == 0
 
 
 def test_a_group_that_is_gone_has_no_metrics(

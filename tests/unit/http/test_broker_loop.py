@@ -111,3 +111,37 @@ async def test_a_loop_that_is_closed_does_not_answer() -> None:
 
     with pytest.raises(TimeoutError):
         await BrokerLoop(loop).collect(lambda: iter(()), 30)
+
+
+async def test_work_is_awaited_on_the_other_loop_as_long_as_somebody_waits(
+    other: asyncio.AbstractEventLoop,
+) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []
+    given_up = threading.Event()
+
+    async def work() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    async def endless() -> None:
+        try:
+            await other.create_future()
+        finally:
+            given_up.set()
+
+    await BrokerLoop(other).run(work, 30)
+    with pytest.raises(TimeoutError):
+        await BrokerLoop(other).run(endless, 0.01)
+
+    assert loops == [other]
+    await asyncio.to_thread(given_up.wait)
+
+
+async def test_no_work_is_awaited_on_a_loop_that_is_closed() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+
+    async def work() -> None:
+        raise AssertionError
+
+    with pytest.raises(TimeoutError):
+        await BrokerLoop(loop).run(work, 30)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -23,6 +23,11 @@ class OneLoop:
 
     def __init__(self) -> None:
         self.is_held = False
+
+    async def run(self, work: Callable[[], Awaitable[None]], _timeout_s: float) -> None:
+        if self.is_held:
+            raise TimeoutError
+        await work()
 
     async def collect(self, steps: Callable[[], Iterator[Any]], _timeout_s: float) -> list[Any]:
         if self.is_held:
@@ -51,7 +56,8 @@ Ask = Callable[..., Any]
 
 @pytest.fixture
 def ask(loop: OneLoop, registry: CounterRegistry) -> Ask:
-    route = metrics_routes(cast(BrokerLoop, loop), registry.samples, 1500)["/metrics"]
+    routes = metrics_routes(cast(BrokerLoop, loop), registry.samples, registry.prepare, 1500)
+    route = routes["/metrics"]
 
     async def answer(query: dict[str, list[str]] | None = None, **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -67,6 +73,25 @@ async def test_who_asks_for_no_format_gets_the_old_one(ask: Ask) -> None:
 
     assert answer.content_type.startswith("text/plain; version=0.0.4")
     assert len(list(read_text(answer.body.decode()))) == 3
+
+
+async def test_what_others_know_is_learnt_before_each_page(
+    ask: Ask, registry: CounterRegistry
+) -> None:
+    learnt = 0
+
+    async def learn() -> None:
+        nonlocal learnt
+        learnt += 1
+
+    registry.prepare_with(learn)
+    registry.add(MetricName("kbroker.test", "Test", "Learnt"), lambda: learnt)
+
+    pages = [(await ask()).body.decode() for _ in range(2)]
+
+    assert [f"kbroker_test_test_learnt {n}\n" in page for n, page in enumerate(pages, 1)] == [
+        True
+    ] * 2
 
 
 async def test_prometheus_gets_the_open_format(ask: Ask) -> None:
