@@ -68,6 +68,7 @@ async def test_connections_and_requests_are_shown_only_while_somebody_looks(
         row = (await followed).value["requests"][0]
         assert (row["client_id"], row["topics"]) == (HOSTILE, ["nowhere"])
 
+        await look_at_histories(cluster, client)
         charts = (await client.get("/api/v1/charts")).value["charts"]
         assert [each["name"] for each in charts] == [
             "messages_in", "bytes_in", "bytes_out", "requests", "connections",
@@ -77,3 +78,13 @@ async def test_connections_and_requests_are_shown_only_while_somebody_looks(
         assert "Connections to this broker: " in shown.text
         assert "<svg" in shown.html
         peer.close()
+
+
+async def look_at_histories(cluster: Cluster, client: HttpConsoleClient) -> None:
+    assert "append_refused" not in (await client.get("/topics/orders/history")).text
+    await cluster.produce(0, "orders", 7, b"there is no such partition")
+    of_one = await client.get("/topics/orders/history?partition=7")
+    assert "append_refused" in of_one.text
+    assert "append_refused" in (await client.get("/events")).text
+    partitions = (await client.get("/topics/orders")).links_of("table")
+    assert "/topics/orders/history?partition=0" in partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kbroker.console.topic import (
@@ -22,6 +23,7 @@ from kbroker.console.web.views import NO_VIEWS
 from kbroker.console.web.web_request import WebRequest, address
 from kbroker.http.answers import Answer
 from kbroker.model import TopicPartition
+from kbroker.wording import counted
 
 _REFRESH_S = 10
 _MOST_HISTORIES = 100
@@ -53,7 +55,12 @@ async def show_topic(console: Console, request: WebRequest) -> Answer:
         body=(
             topic_frame(console, name, ""),
             facts(_facts(found)),
-            table("Partitions", _PARTITION_COLUMNS, map(_partition, found.partitions), "None."),
+            table(
+                "Partitions",
+                _PARTITION_COLUMNS,
+                [_partition(name, row) for row in found.partitions],
+                "None.",
+            ),
         ),
         gaps=found.gaps,
         refresh_s=_REFRESH_S,
@@ -78,26 +85,31 @@ async def show_groups(console: Console, request: WebRequest) -> Answer:
 
 
 async def show_history(console: Console, request: WebRequest) -> Answer:
-    """Show what happened to the partitions of a topic. Raises NotFoundError, ClientError."""
-    name = request.places["topic"]
+    """Show what happened to the partitions of a topic, or to one of them. Raises NotFoundError,
+    RefusedError for what is not a number, ClientError.
+    """
+    name, chosen = request.places["topic"], request.query.optional_number("partition")
     found = await topic(console.cluster, name)
+    numbers = [row.partition for row in found.partitions] if chosen is None else [chosen]
+    shown, left_out = numbers[:_MOST_HISTORIES], len(numbers[_MOST_HISTORIES:])
+    gap = f"{counted(left_out, 'more partition')}: open one in the list of partitions"
     content = PageContent(
         title=name,
-        body=(topic_frame(console, name, "history"), await _history(console, found)),
+        body=(topic_frame(console, name, "history"), await _history(console, name, shown)),
+        gaps=(gap,) if left_out else (),
+        refresh_s=_REFRESH_S,
     )
     return page(console, request, content)
 
 
-async def _history(console: Console, found: TopicDetails) -> Child:
+async def _history(console: Console, name: str, numbers: Sequence[int]) -> Child:
     if console.views is None:
         return element("p", f"What happened to a topic is {NO_VIEWS}.", class_="empty")
     events: list[dict[str, Any]] = []
-    for row in found.partitions[:_MOST_HISTORIES]:
-        events += await console.views.events(TopicPartition(found.name, row.partition))
-    said = "As far as this broker knows, of the last day."
-    if found.partition_count > _MOST_HISTORIES:
-        said += f" Only the first {_MOST_HISTORIES} partitions were asked for."
-    return (element("p", said, class_="quiet"), events_table(events))
+    for partition in numbers:
+        events += await console.views.events(TopicPartition(name, partition))
+    said = element("p", "As far as this broker knows, of the last day.", class_="quiet")
+    return (said, events_table(events))
 
 
 def _facts(found: TopicDetails) -> list[tuple[str, Child]]:
@@ -110,10 +122,10 @@ def _facts(found: TopicDetails) -> list[tuple[str, Child]]:
     ]
 
 
-def _partition(row: PartitionRow) -> tuple[Child, ...]:
+def _partition(name: str, row: PartitionRow) -> tuple[Child, ...]:
     leader = str(row.leader) if row.leader is not None else _bad("none")
     return (
-        str(row.partition),
+        link(str(row.partition), address("topics", name, "history", partition=row.partition)),
         leader,
         number(row.leader_epoch),
         _ids(row.replicas),
