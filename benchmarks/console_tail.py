@@ -24,7 +24,7 @@ from compat_tests.running.apache_kafka import free_port
 TOPIC = "tailed"
 RECORDS = 50  # of a request; `Pinger` sends one every 5 ms
 RECORD_BYTES = 100
-REST_S = 0.5  # as static/tail.js
+REST_S, BUSY_REST_S = 0.5, 1.0  # as static/tail.js
 ROWS = 1_000  # that a page keeps
 _FORK = multiprocessing.get_context("fork")
 
@@ -41,6 +41,7 @@ class Tail:
         self.rows: list[str] = []
         self.came = self.skipped = self.unfit = self.steps = 0
         self.longest_s = 0.0
+        self.rest_s = REST_S
 
     def step(self) -> None:
         """Ask for what is new."""
@@ -52,6 +53,7 @@ class Tail:
         self.rows = (news["html"].split("</tr>")[:-1] + self.rows)[:ROWS]
         self.came += news["shown"]
         self.skipped += news["skipped"]
+        self.rest_s = BUSY_REST_S if news["skipped"] else REST_S
         self.unfit += news["unfit"]
         self.steps += 1
 
@@ -75,7 +77,7 @@ def tails_at_work(port: int, count: int, more: str, is_on: Any, pipe: Connection
         while not is_over:
             if is_on.is_set():
                 tail.step()
-            time.sleep(REST_S)
+            time.sleep(tail.rest_s)
 
     threads = [Thread(target=follow, args=(tail,)) for tail in tails]
     for thread in threads:

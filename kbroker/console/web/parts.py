@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 from kbroker.console.pages import Page
-from kbroker.console.web.html import Child, Html, element, joined
+from kbroker.console.web.html import Child, Html, Tag, element, joined
 from kbroker.console.web.web_request import WebRequest
 from kbroker.wording import counted
 
@@ -49,14 +50,22 @@ def table_of(label: str, columns: Sequence[Column], body: Html) -> Html:
 
 def table_row(columns: Sequence[Column], row: Sequence[Child]) -> Html:
     """Return one row of a table."""
-    cells = []
-    for number, (column, value) in enumerate(zip(columns, row, strict=True)):
-        classes = "number" if column.is_number else None
-        if number == 0:
-            cells.append(element("th", value, scope="row", data_head=column.head, class_=classes))
-        else:
-            cells.append(element("td", value, data_head=column.head, class_=classes))
-    return element("tr", *cells)
+    cells = [
+        _cell(column, is_first=number == 0)(value)
+        for number, (column, value) in enumerate(zip(columns, row, strict=True))
+    ]
+    return _ROW(*cells)
+
+
+_ROW: Final = Tag("tr")
+
+
+@cache
+def _cell(column: Column, *, is_first: bool) -> Tag:
+    classes = "number" if column.is_number else None
+    if is_first:
+        return Tag("th", scope="row", data_head=column.head, class_=classes)
+    return Tag("td", data_head=column.head, class_=classes)
 
 
 def facts(rows: Iterable[tuple[str, Child]]) -> Html:

@@ -7,7 +7,7 @@ from typing import Final
 
 from kbroker.console.kept_messages import MessageRow
 from kbroker.console.shown_values import ShownValue
-from kbroker.console.web.html import Child, Html, element, joined
+from kbroker.console.web.html import Child, Html, Tag, element, joined
 from kbroker.console.web.message_query import LOOKS
 from kbroker.console.web.parts import Column, link, moment, size, table_row
 from kbroker.console.web.web_request import Fields, address
@@ -20,6 +20,7 @@ COLUMNS: Final = (
     Column("Value"),
     Column("Headers"),
 )
+_MONO: Final = Tag("span", class_="mono")
 _VALUE_LETTERS: Final = 400
 _KEY_LETTERS: Final = 100
 _HEADERS: Final = 5
@@ -68,7 +69,7 @@ def _short(value: ShownValue, most_letters: int) -> Html:
     more = f" … {size(value.size_bytes)}" if is_cut else None
     return joined(
         badge(value),
-        element("span", value.text[:most_letters], class_="mono"),
+        _MONO(value.text[:most_letters]),
         element("span", more, class_="quiet") if more else None,
     )
 

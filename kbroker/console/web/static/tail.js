@@ -6,6 +6,7 @@
   const MOST_ROWS = 1000;
   const ROWS_AT_ONCE = 50;
   const REST_MS = 500;
+  const BUSY_REST_MS = 1000; // of a topic of which nobody could read all
   const RETRY_MS = 2000;
   let tail = null;
 
@@ -52,8 +53,10 @@
         url.searchParams.set("starts", this.starts);
         url.searchParams.set("rows", ROWS_AT_ONCE);
         const answer = await fetch(url, { signal: this.ending.signal });
-        if (answer.ok) this.add(await answer.json());
-        else throw new Error(await sentence(answer));
+        if (!answer.ok) throw new Error(await sentence(answer));
+        const news = await answer.json();
+        this.add(news);
+        if (news.skipped) rest = BUSY_REST_MS;
       } catch (error) {
         if (this.ending.signal.aborted) return;
         rest = RETRY_MS;
