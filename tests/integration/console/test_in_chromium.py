@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
@@ -37,6 +38,15 @@ PAGES = [entry.path for entry in ENTRIES] + [
     "/topics/orders/trim?before=end",
     "/topics/orders/delete",
     "/brokers/0",
+    "/topics/orders/producers",
+    "/topics/orders/charts",
+    "/groups/readers",
+    "/groups/readers/members",
+    "/groups/readers/charts",
+    "/groups/readers/history",
+    "/groups/readers/reset?to=latest",
+    "/groups/readers/delete",
+    "/hanging-transactions",
 ]
 LOOKS = ((360, False), (1440, True))
 SHOWN_IN_DOCS = {("/topics", 1440): "console-topics", ("/topics/orders", 360): "console-topic"}
@@ -82,9 +92,18 @@ def tab_to(browser: Chromium, control: str) -> None:
 
 
 def make_topic(base: str, name: str) -> None:
-    body = json.dumps({"name": name, "partitions": 3}).encode()
+    call(base, "topics", {"name": name, "partitions": 3})
+
+
+def make_group(base: str, name: str) -> None:
+    body = {"to": "earliest", "topics": {"orders": []}, "confirmed": True}
+    call(base, f"groups/{name}/reset", body)
+
+
+def call(base: str, path: str, value: Any) -> None:
     headers = {"content-type": "application/json"}
-    with urlopen(Request(f"{base}/api/v1/topics", body, headers)) as answer:
+    body = json.dumps(value).encode()
+    with urlopen(Request(f"{base}/api/v1/{path}", body, headers)) as answer:
         assert answer.status == 200
 
 
@@ -131,6 +150,10 @@ def test_a_topic_is_made_filled_found_and_deleted_by_keyboard_alone(
     browser.script("history.forward()")
     browser.until('document.getElementById("q")?.value == "ORD"')
 
+    reset_and_delete_a_group(browser, console)
+
+    browser.type("gt")
+    browser.until('document.querySelector("h1").innerText == "Topics"')
     tab_to(browser, "orders")
     browser.type(ENTER)
     browser.until('location.pathname == "/topics/orders"')
@@ -143,12 +166,37 @@ def test_a_topic_is_made_filled_found_and_deleted_by_keyboard_alone(
     assert browser.messages() == []
 
 
+def reset_and_delete_a_group(browser: Chromium, console: str) -> None:
+    make_group(console, "readers")
+    browser.type("gg")
+    browser.until('document.querySelector("h1").innerText == "Groups"')
+    tab_to(browser, "readers")
+    browser.type(ENTER)
+    browser.until('location.pathname == "/groups/readers"')
+    tab_to(browser, "Reset offsets")
+    browser.type(ENTER)
+    browser.until('location.pathname == "/groups/readers/reset"')
+    tab_to(browser, "f-to")
+    browser.type("latest", ENTER)
+    browser.until('document.querySelector("button.danger")')
+    tab_to(browser, "Reset 1 partition")
+    browser.type(ENTER)
+    browser.until('document.querySelector(".done")?.innerText.startsWith("readers: offsets of")')
+    tab_to(browser, "Delete")
+    browser.type(ENTER)
+    browser.until('location.pathname == "/groups/readers/delete"')
+    tab_to(browser, "Delete the group")
+    browser.type(ENTER)
+    browser.until('document.querySelector(".done")?.innerText == "readers: deleted"')
+
+
 def test_every_page_fits_its_screen_and_can_be_used_by_all(browser: Chromium) -> None:
     http = f"127.0.0.1:{free_port()}"
     base = f"http://{http}"
     with Broker(settings={"kbroker.http.listeners": http}):
         for name in ("orders", "a-topic-with-a-very-long-name." + "and-so-on." * 15):
             make_topic(base, name)
+        make_group(base, "readers")
         value = "<b>&amp;" + "x" * 500 + "\x1b[31m"
         fields = {"value": value, "value_form": "text", "key_form": "null", "partition": "0"}
         with urlopen(f"{base}/topics/orders/produce", urlencode(fields).encode()) as answer:

@@ -20,6 +20,6 @@ def events_table(events: Iterable[dict[str, Any]]) -> Html:
 def _row(event: dict[str, Any]) -> tuple[Child, ...]:
     return (
         moment(int(event["at_ms"])),
-        element("span", str(event["event"]), class_="short"),
+        element("span", str(event["event"]), class_="line"),
         str(event["message"]),
     )

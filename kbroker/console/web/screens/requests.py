@@ -129,7 +129,7 @@ def _row(entry: TraceEntry) -> tuple[Child, ...]:
     return (
         moment(entry.at_ms),
         f"{client} (by way of another broker)" if asker.is_forwarded else client,
-        element("span", f"{entry.api} {entry.version}", class_="short"),
+        element("span", f"{entry.api} {entry.version}", class_="line"),
         entry.asked.sentence(),
         f"{entry.took_ms:,.2f} ms",
         size(entry.request_bytes),
