@@ -8,13 +8,12 @@ are, with quotes, backslashes and line feeds escaped.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kbroker.counters import Histogram, Kind, Metric, Sample, Table, Value
 from kbroker.metrics.dialect import Dialect, Part, Place
-from kbroker.metrics.histograms import QUANTILES, buckets, quantile_ms
+from kbroker.metrics.histograms import buckets, quantiles_ms
 
 
 class Format(NamedTuple):
@@ -164,19 +163,17 @@ def _add_histogram(append: Append, place: Place, labels: str, value: Value) -> N
     if place.part is Part.COUNT:
         append(f"{_sample_name(place)}{labels} {sum(value.counts)}\n")
     elif place.part is Part.QUANTILES:
-        for quantile in QUANTILES:
-            found = quantile_ms(value, float(quantile))
-            if not math.isnan(found):
-                more = _with(labels, f'quantile="{quantile}"')
-                append(f"{place.family}{more} {found}\n")
+        begun = f'{place.family}{_begun(labels)}quantile="'
+        for quantile, found in quantiles_ms(value):
+            append(f'{begun}{quantile}"}} {found}\n')
     else:
-        count = 0
+        begun, count = f'{place.family}_bucket{_begun(labels)}le="', 0
         for bound, count in buckets(value):
-            more = _with(labels, f'le="{bound}"')
-            append(f"{place.family}_bucket{more} {count}\n")
+            append(f'{begun}{bound}"}} {count}\n')
         append(f"{place.family}_count{labels} {count}\n")
         append(f"{place.family}_sum{labels} {value.total_ns / 1e9}\n")
 
 
-def _with(labels: str, more: str) -> str:
-    return f"{labels[:-1]},{more}}}" if labels else f"{{{more}}}"
+def _begun(labels: str) -> str:
+    """The labels up to where one more is added."""
+    return f"{labels[:-1]}," if labels else "{"
