@@ -2,8 +2,9 @@
 benchmarks.instrument_cost`.
 
 Two processes differ by five percent for nothing. So this is one broker, whose functions are
-exchanged every 500 requests: as they are, the same once more, and without what they count. The
-difference between the first two is what the third has to be seen beside.
+exchanged every 500 requests: as they are, the same once more, and without what they count. Each
+block is compared with the next one of the other kind, so that what else the machine does meets
+both; the first two are compared likewise, as a measure of what is left of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -131,16 +132,24 @@ class Exchange:
         self._others = [(each, code) for (each, _), code in zip(self._others, now, strict=True)]
 
 
+class Costs(NamedTuple):
+    """The median microseconds of a request without instruments, and the median share by which the
+    two blocks with instruments took longer, and by which one of these took longer than the other.
+    """
+
+    without_us: float
+    more: float
+    nothing: float
+
+
 class Measured:
     """A broker that exchanges its code, and a client that asks it."""
 
     def __init__(self, running: RunningBroker) -> None:
         self._running = running
 
-    def costs(self, load: Any, rounds: int) -> dict[str, float]:
-        """The microseconds of a request with counters, with them once more, and without: those of
-        the quickest tenth of the blocks, as what else the machine does only makes them slower.
-        """
+    def costs(self, load: Any, rounds: int) -> Costs:
+        """Ask in so many rounds of three blocks."""
         frames = load.made(self._running, 1_000).frames
         client = RawClient(self._running.address)
 
@@ -156,14 +165,22 @@ class Measured:
 
         for _ in range(4):
             ask()
-        found: dict[str, list[float]] = {"with": [], "again": [], "without": []}
-        kinds = list(found)
+        kinds = ["with", "again", "without"]
+        found: list[dict[str, float]] = []
         for _ in range(rounds):
             kinds.append(kinds.pop(0))  # nobody comes first each time
-            for kind in kinds:
-                found[kind].append(self._block(ask, exchange, is_counted=kind != "without"))
+            found.append(
+                {kind: self._block(ask, exchange, is_counted=kind != "without") for kind in kinds}
+            )
         client.close()
-        return {kind: statistics.quantiles(costs, n=10)[0] for kind, costs in found.items()}
+        return Costs(
+            statistics.median(each["without"] for each in found),
+            statistics.median(
+                (each["with"] + each["again"]) / 2 / each["without"] for each in found
+            )
+            - 1,
+            statistics.median(each["again"] / each["with"] for each in found) - 1,
+        )
 
     def _block(
         self, ask: Callable[[], None], exchange: Callable[[], None], *, is_counted: bool
@@ -199,12 +216,10 @@ def main(rounds: int) -> None:
                     RunningBroker("", f"127.0.0.1:{port}", process, time.perf_counter())
                 )
                 for name, load in _LOADS.items():
-                    costs = measured.costs(load, rounds)
-                    without = costs["without"]
-                    more, nothing = (costs[kind] / without - 1 for kind in ("with", "again"))
+                    without_us, more, nothing = measured.costs(load, rounds)
                     click.echo(
-                        f"{name}: {without:.1f} us without, {more:+.1%} with instruments, "
-                        f"{nothing:+.1%} with the same again"
+                        f"{name}: {without_us:.1f} us without, {more:+.1%} with instruments, "
+                        f"{nothing:+.1%} from these to the same"
                     )
             finally:
                 process.kill()
