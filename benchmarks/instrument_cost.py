@@ -133,12 +133,13 @@ class Exchange:
 
 
 class Costs(NamedTuple):
-    """The median microseconds of a request without instruments, and the median share by which the
+    """The median microseconds of a request without instruments, and the median shares by which the
     two blocks with instruments took longer, and by which one of these took longer than the other.
     """
 
     without_us: float
     more: float
+    again: float
     nothing: float
 
 
@@ -148,19 +149,24 @@ class Measured:
     def __init__(self, running: RunningBroker) -> None:
         self._running = running
 
-    def costs(self, load: Any, rounds: int) -> Costs:
-        """Ask in so many rounds of three blocks."""
-        frames = load.made(self._running, 1_000).frames
+    def costs(self, load: Any, rounds: int, in_flight: int) -> Costs:
+        """Ask in so many rounds of three blocks, with so many requests at a time."""
+        made = load.made(self._running, 1_000).frames
+        frames = [
+            b"".join(made[(first + at) % len(made)] for at in range(in_flight))
+            for first in range(0, _BLOCK, in_flight)
+        ]
         client = RawClient(self._running.address)
 
         def ask() -> None:
-            for at in range(_BLOCK):
-                client.send(frames[at % len(frames)])
-                client.receive()
+            for some in frames:
+                client.send(some)
+                for _ in range(in_flight):
+                    client.receive()
 
         def exchange() -> None:
             os.kill(self._running.process.pid, signal.SIGUSR1)
-            client.send(frames[0])
+            client.send(made[0])
             client.receive()
 
         for _ in range(4):
@@ -175,11 +181,10 @@ class Measured:
         client.close()
         return Costs(
             statistics.median(each["without"] for each in found),
-            statistics.median(
-                (each["with"] + each["again"]) / 2 / each["without"] for each in found
-            )
-            - 1,
-            statistics.median(each["again"] / each["with"] for each in found) - 1,
+            *(
+                statistics.median(each[one] / each[other] for each in found) - 1
+                for one, other in (("with", "without"), ("again", "without"), ("again", "with"))
+            ),
         )
 
     def _block(
@@ -201,7 +206,8 @@ class Measured:
 
 @click.command()
 @click.option("--rounds", default=60, help="Blocks of 500 requests of each kind.")
-def main(rounds: int) -> None:
+@click.option("--in-flight", default=1, help="Requests at a time.")
+def main(rounds: int, in_flight: int) -> None:
     """Print what the instruments cost for some kinds of requests."""
     with tempfile.TemporaryDirectory() as directory:
         port = apache_kafka.free_port()
@@ -216,10 +222,10 @@ def main(rounds: int) -> None:
                     RunningBroker("", f"127.0.0.1:{port}", process, time.perf_counter())
                 )
                 for name, load in _LOADS.items():
-                    without_us, more, nothing = measured.costs(load, rounds)
+                    costs = measured.costs(load, rounds, in_flight)
                     click.echo(
-                        f"{name}: {without_us:.1f} us without, {more:+.1%} with instruments, "
-                        f"{nothing:+.1%} from these to the same"
+                        f"{name}: {costs.without_us:.1f} us without, {costs.more:+.1%} and "
+                        f"{costs.again:+.1%} with instruments, {costs.nothing:+.1%} between these"
                     )
             finally:
                 process.kill()
