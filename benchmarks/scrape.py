@@ -146,9 +146,12 @@ class MeasuredTurns:
 
     def install(self) -> None:
         """Measure from now on."""
-        run = asyncio.Handle._run
+        run, thread = asyncio.Handle._run, threading.get_ident()
 
         def measured(handle: asyncio.Handle) -> None:
+            if threading.get_ident() != thread:  # that of HTTP
+                run(handle)
+                return
             began_s, began_cpu_s = time.perf_counter(), time.thread_time()
             run(handle)
             self._longest_cpu_s = max(self._longest_cpu_s, time.thread_time() - began_cpu_s)
@@ -203,7 +206,7 @@ def broker_on(port: int, turns: Path | None) -> Iterator[RunningBroker]:
         command = [
             sys.executable, "-m", __spec__.name, _BROKER, str(turns),
             "start", "--listen", f"127.0.0.1:{kafka}", "--data", f"{directory}/data",
-            "--override", "kbroker.event.loop=asyncio", *options,
+            "--override", "kbroker.loop=asyncio", *options,
         ]  # fmt: skip
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             try:
