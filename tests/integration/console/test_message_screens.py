@@ -102,6 +102,8 @@ async def test_messages_are_found_opened_and_kept_as_files(
                        partition=1),
         )  # fmt: skip
 
+    topic = await client.get("/topics/orders")
+    assert "/topics/orders/messages?partitions=1" in topic.links_of("table")
     newest = await client.get("/topics/orders/messages?rows=5")
     assert "5 messages shown" in newest.text
     assert newest.links_of("tbody")[-1] == "/topics/orders/messages/1/3"

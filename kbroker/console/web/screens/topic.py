@@ -58,7 +58,7 @@ async def show_topic(console: Console, request: WebRequest) -> Answer:
             table(
                 "Partitions",
                 _PARTITION_COLUMNS,
-                [_partition(name, row) for row in found.partitions],
+                [_partition(console, name, row) for row in found.partitions],
                 "None.",
             ),
         ),
@@ -122,8 +122,11 @@ def _facts(found: TopicDetails) -> list[tuple[str, Child]]:
     ]
 
 
-def _partition(name: str, row: PartitionRow) -> tuple[Child, ...]:
+def _partition(console: Console, name: str, row: PartitionRow) -> tuple[Child, ...]:
     leader = str(row.leader) if row.leader is not None else _bad("none")
+    records: Child = number(row.records)
+    if row.records and not console.options.no_messages:
+        records = link(records, address("topics", name, "messages", partitions=row.partition))
     return (
         link(str(row.partition), address("topics", name, "history", partition=row.partition)),
         leader,
@@ -132,7 +135,7 @@ def _partition(name: str, row: PartitionRow) -> tuple[Child, ...]:
         _ids(row.isr) if len(row.isr) == len(row.replicas) else _warn(_ids(row.isr)),
         number(row.start_offset),
         number(row.end_offset),
-        number(row.records),
+        records,
         size(row.size_bytes),
     )
 
