@@ -6,6 +6,7 @@ Law: pure. The bytes are those of a message that was decoded or encoded here, so
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import calcsize
 from typing import NamedTuple
 
@@ -34,6 +35,11 @@ class Stretch(NamedTuple):
     """
 
     runs: tuple[bytes | str, ...]
+
+
+@lru_cache(maxsize=128)  # each connection learns the same few requests
+def _untagged_fields(struct: type[Struct], version: int) -> tuple[FieldSpec, ...]:
+    return tuple(fields_of_version(struct, version)[0])
 
 
 class MessageLayout:
@@ -87,8 +93,8 @@ class MessageLayout:
 
     def _add_struct(self, struct: type[Struct], path: Path) -> None:
         """Pass the fields of a struct."""
-        untagged, _ = fields_of_version(struct, self._version)
-        for field in untagged:
+        # A class has a hash, which mypy does not know.
+        for field in _untagged_fields(struct, self._version):  # type: ignore[arg-type]
             self._add_field(field, path)
         if self.is_flexible:
             for _ in range(self._uvarint()):
