@@ -10,6 +10,7 @@ from kbroker.client.topic_figures import Described
 from kbroker.client.unknown_names import no_such, no_such_partition
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import TopicPartition
+from kbroker.protocol.primitives import MAX_STRING_BYTES
 
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
@@ -23,6 +24,8 @@ def topic_named(links: ClusterLinks, name: str) -> Described:
 
     Raises NotFoundError if there is none of this name, KafkaError if it cannot be described.
     """
+    if len(name.encode("utf-8", "replace")) > MAX_STRING_BYTES:  # a broker would hang up
+        raise NotFoundError("no topic has so long a name", trouble=Trouble.UNKNOWN_TOPIC)
     (found,) = links.describe([name]).topics
     if found.error_code in _MISSING:
         known = [str(each.name) for each in links.describe(None).topics]

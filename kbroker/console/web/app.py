@@ -32,6 +32,7 @@ from kbroker.console.web.web_request import (
 )
 from kbroker.errors import KafkaError
 from kbroker.http.answers import Answer, Receive, Send, send_answer, until_gone
+from kbroker.protocol.primitives import MAX_STRING_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +105,9 @@ class ConsoleApplication:
         route = found.methods.get(request.method)
         if route is None:
             raise RefusedError(405, f"only {' and '.join(sorted(found.methods))}")
+        for name, text in found.places.items():
+            if len(text.encode("utf-8", "replace")) > MAX_STRING_BYTES:
+                raise RefusedError(404, f"no {name} has so long a name")
         return route, dict(found.places)
 
     def _check(self, route: WebRoute, request: WebRequest) -> None:

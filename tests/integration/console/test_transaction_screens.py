@@ -66,6 +66,11 @@ async def test_transactions_are_listed_found_hanging_and_aborted(
     assert "Nobody has used one." in (await client.get("/transactions")).text
     missing = await client.get("/transactions/none")
     assert (missing.status, "no such transactional id: none" in missing.text) == (404, True)
+    for long in ("/transactions/", "/topics/", "/groups/"):
+        assert (await client.get(long + "x" * 33_000)).status == 404
+    sent = {"topic": "x" * 33_000, "partition": 0, "start_offset": 1}
+    long_topic = await client.call("POST", "/api/v1/hanging-transactions/abort", sent)
+    assert (long_topic.status, "so long a name" in long_topic.value["error"]) == (404, True)
     with closing(ClusterLinks(bootstrap)) as links:
         begin(links, ID)
     with closing(WireClient(bootstrap)) as wire:
