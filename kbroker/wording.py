@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable
+from uuid import UUID
 
 
 def counted(number: int, noun: str) -> str:
@@ -30,3 +32,12 @@ def duration_text(seconds: float) -> str:
 def shown(name: str) -> str:
     """A name for a sentence, in quotes where one would not see it."""
     return name if name and name == name.strip() and name.isprintable() else repr(name)
+
+
+def uuid_text(value: UUID) -> str:
+    """Return an id of a topic as Kafka writes it: URL-safe base64 without padding.
+
+    >>> uuid_text(UUID("62d3160d-da9c-4cb9-a3fa-c1d1c3471e1c"))
+    'YtMWDdqcTLmj-sHRw0ceHA'
+    """
+    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()

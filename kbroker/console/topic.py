@@ -21,7 +21,7 @@ from kbroker.console.gaps import Gaps
 from kbroker.console.partition_figures import figures_of, sum_of
 from kbroker.console.topic_lookup import topic_named
 from kbroker.model import NO_LEADER, TopicPartition
-from kbroker.wording import counted
+from kbroker.wording import counted, uuid_text
 
 MOST_PARTITIONS: Final = 1_000
 MOST_GROUPS: Final = 500
@@ -104,7 +104,7 @@ def _topic(work: Work, name: str) -> TopicDetails:
     places = [TopicPartition(name, row.partition_index) for row in rows]
     return TopicDetails(
         name=name,
-        topic_id=str(found.topic_id) if found.topic_id.int else None,
+        topic_id=uuid_text(found.topic_id) if found.topic_id.int else None,
         is_internal=found.is_internal,
         partition_count=len(rows),
         partitions=tuple(_row(name, row, figures) for row in rows[:MOST_PARTITIONS]),

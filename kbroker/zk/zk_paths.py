@@ -7,7 +7,7 @@ base64 without padding.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from kbroker.model import (
     SupportedFeature,
     TopicPartition,
 )
+from kbroker.wording import uuid_text
 from kbroker.zk.znode_json import (
     ZnodeFormatError as ZnodeFormatError,  # noqa: PLC0414 - what decoders here raise
 )
@@ -176,11 +177,6 @@ def config_change_prefix() -> str:
     return f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}"
 
 
-def encode_uuid(value: UUID) -> str:
-    """Kafka's text of an id."""
-    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
-
-
 def decode_uuid(text: str) -> UUID:
     """An id from Kafka's text; raises ValueError."""
     return UUID(bytes=urlsafe_b64decode(text + "=="))
@@ -271,7 +267,7 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
     return encode_json(
         {
             "partitions": {str(p): list(a.replicas) for p, a in partitions.items()},
-            **({} if topic_id == ZERO_UUID else {"topic_id": encode_uuid(topic_id)}),
+            **({} if topic_id == ZERO_UUID else {"topic_id": uuid_text(topic_id)}),
             "adding_replicas": {
                 str(p): list(a.adding_replicas) for p, a in partitions.items() if a.adding_replicas
             },

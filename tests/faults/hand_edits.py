@@ -23,6 +23,7 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.wording import uuid_text
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import NoNodeError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment, ZnodeFormatError
@@ -130,7 +131,7 @@ class HandEdits:
         partitions = {str(number): self._random.choice(odd) for number in numbers}
         document = {"version": self._random.choice([1, 2, 3, 3]), "partitions": partitions}
         if self._random.random() < 0.6:
-            document["topic_id"] = self._random.choice([zk_paths.encode_uuid(uuid4()), "short", 5])
+            document["topic_id"] = self._random.choice([uuid_text(uuid4()), "short", 5])
         if self._random.random() < 0.3:
             document["adding_replicas"] = {"0": [2]}
             document["removing_replicas"] = {"0": [0], "9": [1]}

@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 
 def url_of(broker: RunningBroker) -> str:
-    while not (found := re.findall(r"health at (http://\S+)/readyz\n", broker.said())):
+    while not (found := re.findall(r"console at (http://\S+)/\n", broker.said())):
         assert broker.process is not None
         assert broker.process.poll() is None
     return str(found[0])

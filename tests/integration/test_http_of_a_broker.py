@@ -210,7 +210,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 def address_of(broker: RunningBroker) -> str:
     """Where it says that its health is; people read that after programs read where it listens."""
-    while not (found := re.findall(r"health at (http://\S+)/readyz\n", broker.said())):
+    while not (found := re.findall(r"console at (http://\S+)/\n", broker.said())):
         assert broker.process is not None
         assert broker.process.poll() is None
     return str(found[0])

@@ -43,7 +43,7 @@ def address_of(broker: RunningBroker) -> str:
 
 
 def url_of(broker: RunningBroker) -> str:
-    return re.findall(r"health at (http://\S+)/readyz\n", broker.said())[-1]
+    return re.findall(r"console at (http://\S+)/\n", broker.said())[-1]
 
 
 @contextmanager

@@ -167,8 +167,8 @@ def hearer(launch: Launch) -> Hearer:
                 say(note)
 
     def http(end_points: Sequence[EndPoint]) -> None:
-        urls = " ".join(f"http://{str(e).partition('://')[2]}" for e in end_points)
-        say(f"health at {urls}/readyz" if len(end_points) == 1 else f"health (/readyz) at {urls}")
+        urls = (f"http://{str(each).partition('://')[2]}/" for each in end_points)
+        say(f"console at {' '.join(urls)}")
 
     return Hearer(ready=ready, adopted=say, watch_loading=recovery_line, http=http)
 

@@ -11,7 +11,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.topic_figures import Described
 from kbroker.config.config_resources import ResourceType
 from kbroker.model import NO_LEADER, ZERO_UUID
-from kbroker.zk.zk_paths import encode_uuid
+from kbroker.wording import uuid_text
 
 OVERRIDES = "topics-with-overrides"
 
@@ -71,7 +71,7 @@ def _needed(settings: Sequence[Setting]) -> int:
 
 
 def _summary(topic: Described, own: Sequence[str]) -> str:
-    topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {encode_uuid(topic.topic_id)}"
+    topic_id = "" if topic.topic_id == ZERO_UUID else f"\tTopicId: {uuid_text(topic.topic_id)}"
     replicas = len(topic.partitions[0].replica_nodes) if topic.partitions else 0
     return (
         f"Topic: {topic.name}{topic_id}\tPartitionCount: {len(topic.partitions)}"

@@ -9,7 +9,6 @@ from kbroker.inspection.data_directory import CHECKPOINT_FILES
 from kbroker.inspection.index_check import used_entries
 from kbroker.log.disk.checkpoint import (
     CheckpointError,
-    format_uuid,
     read_leader_epochs,
     read_meta_properties,
     read_offset_checkpoint,
@@ -31,6 +30,7 @@ from kbroker.log.disk.format import (
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.log.segments.index_file import CorruptIndexError
 from kbroker.log.segments.transaction_index import TransactionIndex
+from kbroker.wording import uuid_text
 
 Rows = Iterator[dict[str, Any]]
 
@@ -115,7 +115,7 @@ def _leader_epochs(file_system: FileSystem, path: str) -> Rows:
 def _partition_metadata(file_system: FileSystem, path: str) -> Rows:
     topic_id = _checked(lambda: read_partition_metadata(file_system, _directory(path)))
     if topic_id is not None:
-        yield {"topic_id": format_uuid(topic_id), "uuid": str(topic_id)}
+        yield {"topic_id": uuid_text(topic_id), "uuid": str(topic_id)}
 
 
 def _meta_properties(file_system: FileSystem, path: str) -> Rows:

@@ -28,6 +28,7 @@ from kbroker.log.disk.format import (
     PARTITION_METADATA_FILE,
 )
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
+from kbroker.wording import uuid_text
 
 CHECKPOINT_VERSION = 0
 PARTITION_METADATA_VERSION = 0
@@ -138,7 +139,7 @@ def read_partition_metadata(file_system: FileSystem, directory: str) -> UUID | N
 
 def write_partition_metadata(file_system: FileSystem, directory: str, topic_id: UUID) -> None:
     """Write a partition's topic id once; no fsync, as the directory is new as well."""
-    text = f"version: {PARTITION_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}"
+    text = f"version: {PARTITION_METADATA_VERSION}\ntopic_id: {uuid_text(topic_id)}"
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     write_atomically(file_system, path, text, sync=False)
 
@@ -253,13 +254,8 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
     return entries
 
 
-def format_uuid(value: UUID) -> str:
-    """Kafka's text form: base64 with the URL alphabet, no padding."""
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
-
-
 def parse_uuid(text: str) -> UUID:
-    """The reverse of `format_uuid`. Raises ValueError."""
+    """The reverse of `uuid_text`. Raises ValueError."""
     try:
         return UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
     except binascii.Error as error:

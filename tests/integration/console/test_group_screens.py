@@ -83,7 +83,13 @@ async def test_a_group_is_reset_after_a_preview_found_and_deleted(
     planned = (await client.call("POST", f"/api/v1{PLACE}/reset", body)).value
     assert (planned["is_done"], planned["planned"]["offsets"][0]["new_offset"]) == (False, 4)
     assert "Lag 3" in (await client.get(PLACE)).text
-    done = (await client.call("POST", f"/api/v1{PLACE}/reset", {**body, "confirmed": True})).value
+    confirmed = {**body, "confirmed": True}
+    await client.call("POST", "/api/v1/groups/../reset", confirmed)
+    reading = await client.get("/topics/orders/groups")
+    assert "'..'" in reading.text  # no browser can ask for its page
+    assert "/groups/.." not in reading.links_of("table")
+    await client.call("DELETE", "/api/v1/groups/..")
+    done = (await client.call("POST", f"/api/v1{PLACE}/reset", confirmed)).value
     assert (done["is_done"], done["refused"]) == (True, [])
     assert (await client.get(f"/api/v1{PLACE}")).value["lag"] == 0
 

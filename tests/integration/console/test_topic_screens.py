@@ -110,6 +110,7 @@ async def test_a_topic_is_made_found_changed_and_deleted_by_programs(
     await client.call("POST", "/api/v1/topics/bills/partitions", {"count": 4})
     found = (await client.get("/api/v1/topics/bills")).value
     assert found["partition_count"] == 4
+    assert len(found["topic_id"]) == 22  # base64, as Kafka's own tools print it
     (retention,) = (each for each in found["settings"] if each["name"] == "retention.ms")
     assert (retention["value"], retention["origin"]) == ("2000", "topic")
     trimmed = await client.call("POST", "/api/v1/topics/bills/trim", {"before": "end"})

@@ -18,6 +18,7 @@ from kbroker.console.web.page import PageContent, page
 from kbroker.console.web.parts import Column, facts, link, number, size, table
 from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.events_table import events_table
+from kbroker.console.web.screens.group_frame import group_link
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
 from kbroker.console.web.views import NO_VIEWS
 from kbroker.console.web.web_request import WebRequest, address
@@ -142,7 +143,7 @@ def _partition(console: Console, name: str, row: PartitionRow) -> tuple[Child, .
 
 def _group(row: ReadingGroup) -> tuple[Child, ...]:
     return (
-        link(row.group, address("groups", row.group)),
+        group_link(row.group),
         row.state or "",
         number(row.partitions),
         number(row.lag),

@@ -22,12 +22,12 @@ from kbroker.config.topic_config import (
     validate_overrides,
 )
 from kbroker.errors import KafkaError
-from kbroker.log.disk.checkpoint import format_uuid
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState, missing_by_reason
 from kbroker.pipeline.archiving.manifests.manifest import EXPIRED
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.restoring.restore_plan import PartitionPlan, partition_count
+from kbroker.wording import uuid_text
 
 BROKER_ID: Final = 0  # of the directory that is made
 
@@ -87,7 +87,7 @@ def cluster_id_of(job_id: str) -> str:
     """Return the id of the cluster that the directory of a restore belongs to, in Kafka's form: its
     meta.properties then mark the directory as the work of this job.
     """
-    return format_uuid(UUID(job_id)).replace("-", "_")
+    return uuid_text(UUID(job_id)).replace("-", "_")
 
 
 def noted_topics(

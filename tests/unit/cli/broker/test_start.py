@@ -43,8 +43,8 @@ def test_data_that_goes_at_the_end_is_told(
 @pytest.mark.parametrize(
     ("ports", "said"),
     [
-        ((8080,), "health at http://127.0.0.1:8080/readyz\n"),
-        ((8080, 8081), "health (/readyz) at http://127.0.0.1:8080 http://127.0.0.1:8081\n"),
+        ((8080,), "console at http://127.0.0.1:8080/\n"),
+        ((8080, 8081), "console at http://127.0.0.1:8080/ http://127.0.0.1:8081/\n"),
     ],
 )
 def test_http_addresses_are_told_to_people_alone(
