@@ -100,6 +100,8 @@ class ConsoleApplication:
 
     def _found(self, request: WebRequest) -> tuple[WebRoute, dict[str, str]]:
         found = self._routes.find(request.path)
+        if found is None and _is_of_api(request):
+            raise RefusedError(404, f"no such path: {API_PATH}/openapi.json lists what there is")
         if found is None:
             raise RefusedError(404, "there is no such page")
         route = found.methods.get(request.method)
@@ -155,4 +157,4 @@ def _media_type(request: WebRequest) -> str:
 
 
 def _is_of_api(request: WebRequest) -> bool:
-    return request.path.startswith(f"{API_PATH}/")
+    return request.path == API_PATH or request.path.startswith(f"{API_PATH}/")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from kbroker.server.broker.broker_console import FindEndPoints, LookAtFigures
 
 SERVED: Final[Mapping[str, str]] = {
+    "/overview": "the console, for a browser",
+    "/api/v1/openapi.json": "what the console shows and does, for programs",
     "/livez": "whether the broker's event loop answers",
     "/readyz": "whether the broker is ready for clients, check by check",
     "/metrics": "what it counts and measures, for Prometheus",

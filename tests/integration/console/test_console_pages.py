@@ -56,6 +56,9 @@ async def test_what_is_not_there_or_not_asked_rightly_is_refused_in_words(
     ):
         found = await client.get(path)
         assert (found.status, words in found.text) == (status, True), found.text
+    for path in ("/api/v1", "/api/v1/topic"):
+        missing = await client.get(path)
+        assert (missing.status, missing.value["error"][:12]) == (404, "no such path")
     assert (await client.post("/overview", {})).status == 405
     hostile = await client.get("/topics?q=%3Cscript%3Ealert(1)%3C/script%3E%1b%5B31m")
     assert "<script>alert" not in hostile.html

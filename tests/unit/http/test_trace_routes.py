@@ -84,7 +84,9 @@ def test_a_filter_stands_in_the_query() -> None:
         assert line_of(answer)["client_id"] == "b"
 
 
-@pytest.mark.parametrize("query", ["?clientid=a", "?code=NO_SUCH", "?slower_than_ms=soon"])
+@pytest.mark.parametrize(
+    "query", ["?clientid=a", "?code=NO_SUCH", "?slower_than_ms=soon", "?api=Fetsh"]
+)
 def test_a_filter_that_says_nothing_sensible_is_refused(query: str) -> None:
     traced = Traced()
     with traced.here:
