@@ -151,6 +151,12 @@ class AddPartitionsToTxnManager:
         }
 
 
+def _code(number: int) -> ErrorCode:
+    """Name a number; one that Kafka has not counts as silence: the producer asks again."""
+    code = ErrorCode(number)
+    return code if code.name in ErrorCode.__members__ else ErrorCode.NETWORK_EXCEPTION
+
+
 class ParticipationRequests:
     """AddPartitionsToTxn of brokers, as `RequestLane` asks it."""
 
@@ -166,7 +172,7 @@ class ParticipationRequests:
             raise KafkaError(ErrorCode(response.error_code))
         return {
             result.transactional_id: {
-                TopicPartition(topic.name, partition.partition_index): ErrorCode(
+                TopicPartition(topic.name, partition.partition_index): _code(
                     partition.partition_error_code
                 )
                 for topic in result.topic_results

@@ -117,6 +117,7 @@ async def test_a_connection_learns_again_what_it_had_learnt_for_others(
         await client.ask(produce(), 9)
     assert client.short_ways == 2
     client.connection.close()
+    apis.use(call.services)  # nor is anything kept for others
     assert learnt.room.left == lanes.ROOM_BYTES
 
 

@@ -67,5 +67,5 @@ def test_help_and_completion_import_no_command() -> None:
     )
 
     completed, _, imported = done.stdout.splitlines()
-    assert completed == "consume,config,completion"
+    assert completed == "consume,config,console,completion"
     assert imported == "['kbroker.client.client_error', 'kbroker.client.exit_code']"
