@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Self
 
 from kbroker.client.client_error import ClientError
@@ -40,6 +41,13 @@ class Bootstrap(str):
 def as_bootstrap(bootstrap: str) -> Bootstrap:
     """An address with the settings that it came with."""
     return bootstrap if isinstance(bootstrap, Bootstrap) else Bootstrap(bootstrap)
+
+
+def with_client_id(bootstrap: str, client_id: str) -> Bootstrap:
+    """An address whose connections have this client id, unless its settings name another."""
+    found = as_bootstrap(bootstrap)
+    settings = replace(found.settings, client_id=found.settings.client_id or client_id)
+    return Bootstrap(found, settings, found.option)
 
 
 def settings_of(bootstrap: str) -> ConnectionSettings:

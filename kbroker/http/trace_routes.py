@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -16,8 +16,7 @@ from kbroker.apis.request_tracer import RequestTracer, TooManyReadersError
 from kbroker.http.answers import Answer, said
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.routes import Request, Route
-from kbroker.near_names import did_you_mean
-from kbroker.protocol.api_keys import ApiKey
+from kbroker.http.trace_query import trace_filter_of
 from kbroker.tracing.trace_filter import PATH, TraceFilter
 from kbroker.tracing.trace_reader import MISSED, Taken, TraceReader
 
@@ -34,8 +33,7 @@ def trace_routes(loop: BrokerLoop, tracer: FindTracer) -> dict[str, Route]:
 
     async def trace(request: Request) -> Answer:
         try:
-            wanted = TraceFilter.of(request.query)
-            _check_apis(wanted, request.query.get("api", ()))
+            wanted = trace_filter_of(request.query)
         except ValueError as error:
             return said(400, str(error))
         followed = FollowedOnLoop(loop, tracer, wanted)
@@ -46,14 +44,6 @@ def trace_routes(loop: BrokerLoop, tracer: FindTracer) -> dict[str, Route]:
         return Answer(pieces=_Entries(followed), content_type=JSON_LINES)
 
     return {PATH: Route(answer=trace, methods=("GET",))}
-
-
-def _check_apis(wanted: TraceFilter, texts: Sequence[str]) -> None:
-    """Raise ValueError if nothing could ever fit, as with a name that was misspelt."""
-    names = [key.name.replace("_", "").lower() for key in ApiKey]
-    if wanted.apis and not any(map(wanted.apis.fits, names)):
-        given = texts[0][:100]
-        raise ValueError(f"there is no API {given!a}{did_you_mean(given.lower(), names)}")
 
 
 class FollowedOnLoop:

@@ -109,8 +109,9 @@ def _application(
     access: tuple[tuple[str, ...], str | None],
     _loop: BrokerLoop,
 ) -> Application:
+    from kbroker.client.bootstrap import with_client_id
     from kbroker.console.consoled_cluster import ConsoledCluster
-    from kbroker.console.web.app import ConsoleApplication
+    from kbroker.console.web.app import CLIENT_ID, ConsoleApplication
     from kbroker.console.web.console import ConsoleOptions
     from kbroker.http.guard import Guard, names_of
     from kbroker.http.health_routes import CONSOLE, index_route
@@ -118,9 +119,10 @@ def _application(
 
     read_only, no_messages = limits
     hosts, token = access
+    cluster = ConsoledCluster(with_client_id(bootstrap, CLIENT_ID))
     options = ConsoleOptions(read_only=read_only, no_messages=no_messages)
     return RouteTable(
         routes={"/": index_route({CONSOLE: "the console, for a browser"})},
         guard=Guard(names=names_of(hosts), token=token),
-        otherwise=ConsoleApplication(ConsoledCluster(bootstrap), options),
+        otherwise=ConsoleApplication(cluster, options),
     )

@@ -36,6 +36,7 @@ from kbroker.protocol.primitives import MAX_STRING_BYTES
 
 _log = logging.getLogger(__name__)
 
+CLIENT_ID: Final = "kbroker-console"
 _FORM: Final = "application/x-www-form-urlencoded"
 _JSON: Final = "application/json"
 _OWN_SITES: Final = ("same-origin", "none", "")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kbroker.console.web.views import BrokerViews, Followed
+from kbroker.http.trace_query import trace_filter_of
 from kbroker.tracing.trace_entry import TraceEntry
 from kbroker.tracing.trace_filter import TraceFilter
 
@@ -60,7 +61,7 @@ class Follows:
         return len(self._kept)
 
     async def look(self, views: BrokerViews, query: Mapping[str, Sequence[str]]) -> Follow:
-        """Return what fits a filter (see `TraceFilter.of`), from the first look on.
+        """Return what fits a filter (see `trace_filter_of`), from the first look on.
 
         Raises ClientError, ValueError.
         """
@@ -68,7 +69,7 @@ class Follows:
         async with self._turn:  # two tabs with one filter look at the same
             follow = self._kept.get(key)
             if follow is None:
-                follow = Follow(followed=await views.follow(TraceFilter.of(query)))
+                follow = Follow(followed=await views.follow(trace_filter_of(query)))
                 self._kept[key] = follow
             self._kept.move_to_end(key)
             follow.looked_s = _now_s()

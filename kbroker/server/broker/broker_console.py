@@ -87,8 +87,9 @@ class BrokerConsole:
 
 
 def _application(config: KbrokerConfig, end_point: EndPoint, views: _Views) -> Application:
+    from kbroker.client.bootstrap import with_client_id
     from kbroker.console.consoled_cluster import ConsoledCluster
-    from kbroker.console.web.app import ConsoleApplication
+    from kbroker.console.web.app import CLIENT_ID, ConsoleApplication
     from kbroker.console.web.console import ConsoleOptions
 
     options = ConsoleOptions(
@@ -96,7 +97,8 @@ def _application(config: KbrokerConfig, end_point: EndPoint, views: _Views) -> A
     )
     host = _ANYWHERE.get(end_point.host, end_point.host)
     bracketed = f"[{host}]" if ":" in host else host
-    return ConsoleApplication(ConsoledCluster(f"{bracketed}:{end_point.port}"), options, views)
+    bootstrap = with_client_id(f"{bracketed}:{end_point.port}", CLIENT_ID)
+    return ConsoleApplication(ConsoledCluster(bootstrap), options, views)
 
 
 class _Views:

@@ -23,6 +23,17 @@ def is_followed(cluster: Cluster) -> bool:
     return cluster.server(0).parts.socket_server.request_channel.settle is None
 
 
+async def ask_wrongly(client: HttpConsoleClient) -> None:
+    """Ask for requests that there are none of."""
+    for query, words in (
+        ("code=none-such", "there is no error code"),
+        ("api=Fetsh", "there is no API 'Fetsh', did you mean fetch?"),
+    ):
+        for path in ("/requests", "/api/v1/requests"):
+            wrong = await client.get(f"{path}?{query}")
+            assert (wrong.status, words in wrong.text) == (400, True)
+
+
 async def test_connections_and_requests_are_shown_only_while_somebody_looks(
     tmp_path: Path,
 ) -> None:
@@ -43,6 +54,8 @@ async def test_connections_and_requests_are_shown_only_while_somebody_looks(
         (row,) = (await client.get("/api/v1/connections?q=31m")).value["rows"]
         assert row["asker"]["client_id"] == HOSTILE
         assert row["requests"] >= 5
+        await client.get("/overview")
+        assert "kbroker-console" in (await client.get("/connections")).text
         assert row["idle_ms"] < 5_000
         assert not is_followed(cluster)
 
@@ -58,8 +71,7 @@ async def test_connections_and_requests_are_shown_only_while_somebody_looks(
         assert 'data-refresh="2"' in shown.html
         assert "data-refresh" not in (await client.get(f"{page}&paused=1")).html
         assert "<b>" not in shown.html
-        wrong = await client.get("/requests?code=none-such")
-        assert (wrong.status, "there is no error code" in wrong.text) == (400, True)
+        await ask_wrongly(client)
 
         path = "/api/v1/requests?code=UNKNOWN*&wait_ms=10000"
         followed = asyncio.create_task(client.get(path))

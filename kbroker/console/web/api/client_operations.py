@@ -12,8 +12,9 @@ from kbroker.console.web.api.topic_operations import wanted_of
 from kbroker.console.web.console import Console
 from kbroker.console.web.follows import follow_once
 from kbroker.console.web.web_request import RefusedError
+from kbroker.http.trace_query import trace_filter_of
 from kbroker.tracing.open_connection import OpenConnection
-from kbroker.tracing.trace_filter import NAMES, TraceFilter
+from kbroker.tracing.trace_filter import NAMES
 
 _MOST_WAIT_MS = 30_000
 _PATTERN = "Pattern with * and ?; of one that is given several times, any."
@@ -39,7 +40,7 @@ async def _requests(console: Console, given: Given) -> Requests:
     wait_ms = query.number("wait_ms", 1_000)
     if wait_ms > _MOST_WAIT_MS:
         raise RefusedError(400, f"wait_ms is at most {_MOST_WAIT_MS:,}")
-    wanted = TraceFilter.of({name: query.values[name] for name in NAMES if name in query.values})
+    wanted = trace_filter_of({name: query.values[name] for name in NAMES if name in query.values})
     follow = await follow_once(views, wanted, wait_ms / 1000)
     found = tuple(dict(entry.value()) for entry in follow.entries)
     return Requests(requests=found, missed=follow.seen - len(found))
