@@ -71,8 +71,11 @@ class TrimmedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trimmed:
-    """The outcome of a trim, as it was or would be, and sentences about partitions that stay."""
+    """The outcome of a trim, as it was (`is_done`) or would be, and sentences about partitions that
+    stay.
+    """
 
+    is_done: bool
     partitions: tuple[TrimmedPartition, ...]
     refused: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -209,6 +212,7 @@ def _trim(
         starts, refused = delete_records(links, leaders, plan.cuts)
     gaps.tell_silent(links.silent)
     return Trimmed(
+        is_done=not only_previews,
         partitions=_trimmed(plan, starts),
         refused=(*plan.failures, *refused),
         gaps=gaps.sentences(),

@@ -115,6 +115,7 @@ async def test_a_topic_is_made_found_changed_and_deleted_by_programs(
     assert (retention["value"], retention["origin"]) == ("2000", "topic")
     trimmed = await client.call("POST", "/api/v1/topics/bills/trim", {"before": "end"})
     assert [each["deleted"] for each in trimmed.value["partitions"]] == [0, 0, 0, 0]
+    assert trimmed.value["is_done"] is False  # it was not confirmed
     assert (await client.get("/api/v1/topics/bills/groups")).value == {"groups": [], "gaps": []}
 
     assert (await client.call("DELETE", "/api/v1/topics/bills")).status == 200
