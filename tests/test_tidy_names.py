@@ -27,6 +27,10 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
+    # logins at the broker's listeners
+    ("sasl/exchange.py", "Exchange"): "the stage before all others, with an exchange of any kind",
+    ("sasl/scram_server.py", "ScramServer"): "the same, and the users in the tree",
+    ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
@@ -19,12 +20,11 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
 from kbroker.zk.zk_paths import USER_CONFIGS
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 Credential = DescribeUserScramCredentialsResponse.CredentialInfo
-
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 @api(
@@ -68,15 +68,8 @@ def _result(user: str, is_twice: bool, credentials: list[Credential]) -> Result:
 
 def _credentials(overrides: Mapping[str, str]) -> list[Credential]:
     found = []
-    for mechanism, name in _MECHANISMS.items():
-        iterations = _iterations(overrides.get(name, ""))
-        if iterations is not None:
-            found.append(Credential(mechanism=mechanism, iterations=iterations))
+    for number, mechanism in enumerate(SCRAM_MECHANISMS.values(), 1):
+        with suppress(ValueError):
+            stored = ScramCredential.parse(mechanism, overrides.get(mechanism.sasl_name, ""))
+            found.append(Credential(mechanism=number, iterations=stored.iterations))
     return found
-
-
-def _iterations(credential: str) -> int | None:
-    """Return 4096 of `salt=...,stored_key=...,server_key=...,iterations=4096`."""
-    fields = dict(part.partition("=")[::2] for part in credential.split(","))
-    text = fields.get("iterations", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None

@@ -14,16 +14,17 @@ from typing import Any
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import MECHANISMS, Login
 from kbroker.client.link_refusals import refused
-from kbroker.client.scram import ScramError, ScramExchange
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.schema import Message
+from kbroker.sasl.scram_client import ScramClient
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
+from kbroker.sasl.scram_messages import ScramError
 
 Ask = Callable[[Message], Any]
 """Sends a request and returns its answer. Raises OSError, and KafkaError UNSUPPORTED_VERSION."""
 
-_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _NONCE_BYTES = 24
 
 
@@ -37,7 +38,8 @@ def log_in(ask: Ask, login: Login, address: str) -> float | None:
         token = f"\0{login.username}\0{login.password}".encode()
         return _seconds(_token(ask, token, login, address))
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
-    scram = ScramExchange(_HASHES[login.mechanism], login.username, login.password, nonce)
+    mechanism = SCRAM_MECHANISMS[login.mechanism]
+    scram = ScramClient(mechanism, login.username, login.password, nonce)
     try:
         challenge = _token(ask, scram.first(), login, address).auth_bytes
         last = _token(ask, scram.final(challenge), login, address)

@@ -4,45 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.client.scram import ScramError, ScramExchange
+from kbroker.sasl.scram_client import ScramClient
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
+from kbroker.sasl.scram_messages import ScramError
+from tests.unit.sasl.scram_examples import EXAMPLES, RFC_7677, Example
 
-SHA_1 = (
-    "sha1",
-    "fyko+d2lbbFgONRv9qkxdawL",
-    "r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096",
-    "c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=",
-    "v=rmF9pqV8S7suAoZWja4dJRkFsKQ=",
-)
-SHA_256 = (
-    "sha256",
-    "rOprNGfwEbeRWgbNEkqO",
-    "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
-    "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
-    "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
-    "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
-)
-NONCE = SHA_256[1]
+NONCE = RFC_7677.client_nonce
 
 
-def exchange() -> ScramExchange:
-    return ScramExchange("sha256", "user", "pencil", NONCE)
+def exchange() -> ScramClient:
+    return ScramClient(SCRAM_MECHANISMS["SCRAM-SHA-256"], "user", "pencil", NONCE)
 
 
-@pytest.mark.parametrize(
-    ("hash_name", "nonce", "challenge", "proof", "verdict"), [SHA_1, SHA_256], ids=["5802", "7677"]
-)
-def test_the_examples_of_the_rfcs(
-    hash_name: str, nonce: str, challenge: str, proof: str, verdict: str
-) -> None:
-    scram = ScramExchange(hash_name, "user", "pencil", nonce)
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES.keys())
+def test_the_examples_of_the_rfcs_and_of_kafka(example: Example) -> None:
+    scram = ScramClient(example.mechanism, example.username, example.password, example.client_nonce)
 
-    assert scram.first() == f"n,,n=user,r={nonce}".encode()
-    assert scram.final(challenge.encode()) == proof.encode()
-    scram.check(verdict.encode())
+    assert scram.first() == example.client_first
+    assert scram.final(example.server_first) == example.client_final
+    scram.check(example.server_final)
 
 
 def test_signs_of_the_syntax_in_a_name_are_escaped() -> None:
-    assert ScramExchange("sha256", "a=b,c", "x", "n").first() == b"n,,n=a=3Db=2Cc,r=n"
+    scram = ScramClient(SCRAM_MECHANISMS["SCRAM-SHA-256"], "a=b,c", "x", "n")
+
+    assert scram.first() == b"n,,n=a=3Db=2Cc,r=n"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +44,7 @@ def test_signs_of_the_syntax_in_a_name_are_escaped() -> None:
         (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=-1".encode(), "-1 iterations"),
         (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==".encode(), "no iterations"),
         (f"r={NONCE}x,s=?,i=4096".encode(), "not base64"),
+        (f"m=x,r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode(), "an extension"),
         (b"\xff", "not text"),
         (b"", "nonce"),
     ],
@@ -80,7 +67,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed(
     verdict: bytes, reason: str
 ) -> None:
     scram = exchange()
-    scram.final(SHA_256[2].encode())
+    scram.final(RFC_7677.server_first)
 
     with pytest.raises(ScramError, match=reason):
         scram.check(verdict)

@@ -1,0 +1,1 @@
+"""Logins by SASL as values: tokens in, tokens and identities out."""

@@ -1,0 +1,116 @@
+"""ScramMechanism, its keys and signatures (RFC 5802, section 3), and ScramCredential as Kafka keeps
+it under /config/users. Pure.
+
+Law: from a credential nobody gets the password, nor can they log in by it: it has the hash of the
+client's key only. Its repr says nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import NamedTuple
+
+ITERATIONS_MIN = 4_096  # as Kafka: fewer would let a listener guess the password
+_DIGITS_MAX = 9
+
+
+class ScramMechanism(NamedTuple):
+    """A hash, and the name that Kafka gives to logins by it."""
+
+    sasl_name: str
+    hash_name: str  # as hashlib knows it
+
+    @property
+    def key_bytes(self) -> int:
+        return hashlib.new(self.hash_name).digest_size
+
+    def mac(self, key: bytes, message: bytes) -> bytes:
+        """Sign a message: HMAC of the RFC."""
+        return hmac.digest(key, message, self.hash_name)
+
+    def hashed(self, key: bytes) -> bytes:
+        """Make a stored key of a client's key: H of the RFC."""
+        return hashlib.new(self.hash_name, key).digest()
+
+    def client_key(self, salted: bytes) -> bytes:
+        return self.mac(salted, b"Client Key")
+
+    def server_key(self, salted: bytes) -> bytes:
+        return self.mac(salted, b"Server Key")
+
+    def salted(self, password: str, salt: bytes, iterations: int) -> bytes:
+        """Derive the salted password, which takes about a microsecond an iteration.
+
+        As in Kafka, no SASLprep: the password is its UTF-8.
+        """
+        return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
+
+
+SCRAM_MECHANISMS = {
+    name: ScramMechanism(name, hash_name)
+    for name, hash_name in (("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512"))
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScramCredential:
+    """A user's credential of one mechanism: enough to check a proof, too little to make one."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @classmethod
+    def of_password(
+        cls, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int
+    ) -> ScramCredential:
+        """Derive a credential, which takes about a microsecond an iteration."""
+        salted = mechanism.salted(password, salt, iterations)
+        stored_key = mechanism.hashed(mechanism.client_key(salted))
+        return cls(salt, stored_key, mechanism.server_key(salted), iterations)
+
+    @classmethod
+    def parse(cls, mechanism: ScramMechanism, text: str) -> ScramCredential:
+        """Read `salt=...,stored_key=...,server_key=...,iterations=4096`, in any order.
+
+        Raises ValueError without repeating the text.
+        """
+        parts = [part.partition("=")[::2] for part in text.split(",")]
+        fields = dict(parts)
+        if len(parts) != 4 or fields.keys() != {"salt", "stored_key", "server_key", "iterations"}:
+            raise ValueError(f"a credential of {mechanism.sasl_name} has other fields")
+        iterations = fields["iterations"]
+        if not (iterations.isascii() and iterations.isdecimal()) or len(iterations) > _DIGITS_MAX:
+            raise ValueError(f"a credential of {mechanism.sasl_name} has no number of iterations")
+        stored_key, server_key = decoded(fields["stored_key"]), decoded(fields["server_key"])
+        if {len(stored_key), len(server_key)} != {mechanism.key_bytes}:
+            raise ValueError(f"a key of {mechanism.sasl_name} has {mechanism.key_bytes} bytes")
+        return cls(decoded(fields["salt"]), stored_key, server_key, int(iterations))
+
+    def __str__(self) -> str:
+        """As Kafka writes it to the tree."""
+        return (
+            f"salt={encoded(self.salt)},stored_key={encoded(self.stored_key)},"
+            f"server_key={encoded(self.server_key)},iterations={self.iterations}"
+        )
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+def encoded(content: bytes) -> str:
+    """Write bytes as messages and credentials have them: base64 with padding."""
+    return base64.b64encode(content).decode()
+
+
+def decoded(text: str) -> bytes:
+    """Read what `encoded` wrote. Raises ValueError without repeating the text."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise ValueError("a field is not base64") from None
