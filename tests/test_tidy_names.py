@@ -28,8 +28,12 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # logins at the broker's listeners
-    ("sasl/exchange.py", "Exchange"): "the stage before all others, with an exchange of any kind",
-    ("sasl/scram_server.py", "ScramServer"): "the same, and the users in the tree",
+    ("sasl/login_gate.py", "LoginGate"): "the stage before all others, on listeners with SASL",
+    ("sasl/scram_server.py", "ScramServer"): "what such a listener offers",
+    ("sasl/plain.py", "PlainServer"): "the same",
+    ("sasl/plain.py", "check_of"): "the same, with the users of a JAAS file",
+    ("sasl/oauthbearer.py", "OauthBearerServer"): "the same, with a judge of tokens",
+    ("sasl/oauthbearer.py", "bearer_message"): "brokers and commands that log in by a token",
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",

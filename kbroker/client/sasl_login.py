@@ -18,6 +18,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.schema import Message
+from kbroker.sasl.plain import plain_token
 from kbroker.sasl.scram_client import ScramClient
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
 from kbroker.sasl.scram_messages import ScramError
@@ -35,7 +36,7 @@ def log_in(ask: Ask, login: Login, address: str) -> float | None:
     """
     _agree(ask, login, address)
     if login.mechanism == "PLAIN":
-        token = f"\0{login.username}\0{login.password}".encode()
+        token = plain_token(login.username, login.password)
         return _seconds(_token(ask, token, login, address))
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     mechanism = SCRAM_MECHANISMS[login.mechanism]

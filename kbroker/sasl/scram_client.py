@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hmac
 
+from kbroker.sasl.sasl_names import escaped
 from kbroker.sasl.scram_keys import ITERATIONS_MIN, ScramMechanism, encoded
-from kbroker.sasl.scram_messages import NO_BINDING, ScramError, as_text, escaped, from_base64
+from kbroker.sasl.scram_messages import NO_BINDING, ScramError, as_text, from_base64
 
 ITERATIONS_MAX = 1_000_000  # a server that asks for more keeps us busy for a second and longer
 

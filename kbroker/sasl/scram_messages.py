@@ -1,7 +1,7 @@
 """Messages of SCRAM from a client, as the grammar of RFC 5802 (section 7) has them. Pure.
 
 Law: a message is taken whole or refused; what has to be understood and is not (`m=`), or binds to a
-channel, is refused. Names may have any character of UTF-8, as in the RFC (Apache takes ASCII).
+channel, is refused.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kbroker.sasl.sasl_names import SASL_NAME, unescaped
 from kbroker.sasl.scram_keys import decoded
 
 NO_BINDING = "n,,"
 """The header of a client without channel binding that acts for nobody else."""
 
-_NAME = r"(?:[^\0=,]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^\0,]+)*"
 _BASE64 = r"[A-Za-z0-9+/]+={0,2}"
 _FIRST = re.compile(
-    rf"(?P<header>n,(?:a=(?P<authzid>{_NAME}))?,)"
-    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))",
+    rf"(?P<header>n,(?:a=(?P<authzid>{SASL_NAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))",
     re.DOTALL,
 )
 _FINAL = re.compile(
@@ -80,20 +80,6 @@ def parse_client_final(message: bytes) -> ClientFinal:
     return ClientFinal(
         from_base64(found["header"]), found["bare"], found["nonce"], from_base64(found["proof"])
     )
-
-
-def escaped(name: str) -> str:
-    """Write a name as messages have it.
-
-    >>> escaped("a=b,c")
-    'a=3Db=2Cc'
-    """
-    return name.replace("=", "=3D").replace(",", "=2C")
-
-
-def unescaped(name: str) -> str:
-    """Read a name that the grammar has checked."""
-    return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def as_text(message: bytes) -> str:

@@ -1,0 +1,124 @@
+"""Whatever a stranger sends, and whenever: the gate does what a naive model says, and nothing passes
+before a login.
+
+The model does not know frames: it looks back over what the client meant by each.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.sasl.login_gate import LoginGate, Outcome
+from tests.unit.sasl.logins import (
+    ANN,
+    BOB,
+    WRONG,
+    at,
+    authenticate,
+    gate,
+    handshake,
+    produce,
+    versions,
+)
+
+SESSION_MS = 3_000
+FRAMES = {
+    "versions": versions(),
+    "odd versions": versions(9),
+    "handshake": handshake(),
+    "old handshake": handshake(version=0),
+    "other handshake": handshake("SCRAM-SHA-256"),
+    "no handshake": handshake("GSSAPI"),
+    "ann": authenticate(ANN),
+    "bob": authenticate(BOB, version=1),
+    "wrong": authenticate(WRONG, version=0),
+    "bare ann": ANN,
+    "bare bob": BOB,
+    "bare wrong": WRONG,
+    "produce": produce(),
+    "garbage": b"\x60\x82\x01",
+}
+HANDSHAKES = {"handshake", "old handshake", "other handshake"}
+frames = st.sampled_from([*FRAMES, "handshake", "handshake", "ann", "ann", "produce"])
+sent = st.lists(st.tuples(frames, st.sampled_from([0, 0, 0, 999, 1_000, 3_000])), max_size=14)
+
+
+class Model:
+    """What a client has got to by the names of its frames."""
+
+    def __init__(self, session_ms: int) -> None:
+        self.session_ms = session_ms
+        self.history: list[str] = []
+        self.user = ""
+        self.ends_ms = 0
+        self.again_ms = -9_999
+        self.is_dead = False
+        self.is_busy = True  # with a login
+
+    def expected(self, name: str, now_ms: int) -> Outcome:
+        outcome = self._expected(name, now_ms)
+        self.history.append(name)
+        self.is_dead = outcome in (Outcome.FAILED, Outcome.EXPIRED)
+        return outcome
+
+    def _expected(self, name: str, now_ms: int) -> Outcome:
+        if self.is_dead:
+            return Outcome.FAILED
+        if not self.is_busy:
+            is_handshake = name in HANDSHAKES | {"no handshake"}
+            if not (self.session_ms and is_handshake and now_ms - self.again_ms >= 1_000):
+                is_over = self.session_ms and now_ms >= self.ends_ms
+                return Outcome.EXPIRED if is_over else Outcome.PASSED
+            self.again_ms, self.is_busy = now_ms, True
+            return Outcome.FAILED if name == "no handshake" else Outcome.ANSWERED
+        last = self.history[-1] if self.history else ""
+        if last in HANDSHAKES:
+            return self._token(last, name, now_ms)
+        if name in HANDSHAKES:
+            return Outcome.ANSWERED
+        is_greeting = name in ("versions", "odd versions") and "versions" not in self.history
+        return Outcome.ANSWERED if is_greeting else Outcome.FAILED
+
+    def _token(self, last: str, name: str, now_ms: int) -> Outcome:
+        good = {"handshake": ("ann", "bob"), "old handshake": ("bare ann", "bare bob")}
+        user = name.removeprefix("bare ")
+        if name not in good.get(last, ()) or self.user not in ("", user):
+            return Outcome.FAILED
+        self.user, self.ends_ms, self.is_busy = user, now_ms + self.session_ms, False
+        return Outcome.LOGGED_IN
+
+
+def played(its: LoginGate, steps: list[tuple[str, int]]) -> list[Outcome]:
+    now_ms, found = 0, []
+    for name, wait_ms in steps:
+        now_ms += wait_ms
+        found.append(its.receive(FRAMES[name], at(now_ms)).outcome)
+    return found
+
+
+def modelled(session_ms: int, steps: list[tuple[str, int]]) -> list[Outcome]:
+    model, now_ms, found = Model(session_ms), 0, []
+    for name, wait_ms in steps:
+        now_ms += wait_ms
+        found.append(model.expected(name, now_ms))
+    return found
+
+
+@given(sent, st.sampled_from([0, SESSION_MS]))
+@settings(max_examples=300)
+def test_the_gate_does_what_the_model_says(steps: list[tuple[str, int]], session_ms: int) -> None:
+    found = played(gate(session_ms), steps)
+
+    assert found == modelled(session_ms, steps)
+    before = found[: found.index(Outcome.LOGGED_IN)] if Outcome.LOGGED_IN in found else found
+    assert Outcome.PASSED not in before
+
+
+@given(st.lists(st.binary(max_size=40) | st.sampled_from(list(FRAMES.values())), max_size=8))
+def test_bytes_of_any_kind_are_taken_or_refused_without_an_error(frames_sent: list[bytes]) -> None:
+    its = gate()
+
+    found = [its.receive(frame, at(0)).outcome for frame in frames_sent]
+
+    assert Outcome.PASSED not in found or Outcome.LOGGED_IN in found

@@ -1,0 +1,68 @@
+"""Frames of a client that logs in, and a gate for them."""
+
+from __future__ import annotations
+
+from kbroker.errors import ErrorCode
+from kbroker.protocol.codec import encode
+from kbroker.protocol.header import RequestHeader, encode_request_header
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kbroker.protocol.schema import Message
+from kbroker.sasl.exchange import Exchange
+from kbroker.sasl.login_gate import LoginGate, Moment, Offer
+from kbroker.sasl.plain import PlainServer, check_of, plain_token
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
+from kbroker.sasl.scram_server import ScramServer
+
+USERS = check_of({"ann": "ann-secret", "bob": "bob-secret"})
+ANN, BOB = plain_token("ann", "ann-secret"), plain_token("bob", "bob-secret")
+WRONG = plain_token("ann", "wrong")
+PRODUCE = 3
+
+
+def frame(request: Message, version: int, correlation_id: int = 1) -> bytes:
+    assert request.spec.key is not None
+    header = RequestHeader(request.spec.key, version, correlation_id, "client")
+    return encode(request, version, encode_request_header(header))
+
+
+def versions(version: int = 3) -> bytes:
+    if version > 4:
+        return encode_request_header(RequestHeader(18, version, 1, "client"))
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    return frame(request, version)
+
+
+def handshake(mechanism: str = "PLAIN", version: int = 1) -> bytes:
+    return frame(SaslHandshakeRequest(mechanism=mechanism), version)
+
+
+def authenticate(token: bytes = ANN, version: int = 2) -> bytes:
+    return frame(SaslAuthenticateRequest(auth_bytes=token), version)
+
+
+def produce() -> bytes:
+    return frame(ProduceRequest(acks=-1, timeout_ms=1, topic_data=[]), PRODUCE)
+
+
+def answer_versions(header: RequestHeader, _body: memoryview) -> ApiVersionsResponse:
+    code = ErrorCode.NONE if header.api_version <= 4 else ErrorCode.UNSUPPORTED_VERSION
+    return ApiVersionsResponse(error_code=code)
+
+
+def scram() -> Exchange:
+    return ScramServer(SCRAM_MECHANISMS["SCRAM-SHA-256"], lambda *_: None, "theirs", b"key")
+
+
+def gate(session_ms_max: int = 0) -> LoginGate:
+    offers = {
+        "PLAIN": Offer(lambda: PlainServer(USERS), session_ms_max),
+        "SCRAM-SHA-256": Offer(scram, session_ms_max),
+    }
+    return LoginGate(offers, answer_versions)
+
+
+def at(milliseconds: int) -> Moment:
+    return Moment(wall_ms=1_000_000 + milliseconds, steady_ms=milliseconds)
