@@ -19,6 +19,7 @@ from tests.unit.sasl.logins import (
     gate,
     handshake,
     produce,
+    scram_tokens,
     versions,
 )
 
@@ -36,12 +37,34 @@ FRAMES = {
     "bare ann": ANN,
     "bare bob": BOB,
     "bare wrong": WRONG,
+    "first ann": authenticate(scram_tokens("ann")[0]),
+    "last ann": authenticate(scram_tokens("ann")[1]),
+    "last bob": authenticate(scram_tokens("bob")[1]),
     "produce": produce(),
     "garbage": b"\x60\x82\x01",
 }
 HANDSHAKES = {"handshake", "old handshake", "other handshake"}
-frames = st.sampled_from([*FRAMES, "handshake", "handshake", "ann", "ann", "produce"])
-sent = st.lists(st.tuples(frames, st.sampled_from([0, 0, 0, 999, 1_000, 3_000])), max_size=14)
+LOGINS = [
+    ("handshake", "ann"),
+    ("handshake", "bob"),
+    ("old handshake", "bare ann"),
+    ("other handshake", "first ann", "last ann"),
+]
+PIECES = [*LOGINS, *((name,) for name in FRAMES)]
+WAITS_MS = [0, 0, 0, 999, 1_000, 3_000]
+
+
+def flat(pieces: list[tuple[int, tuple[str, ...]]]) -> list[tuple[str, int]]:
+    """Return names of frames, each with the wait before it."""
+    return [
+        (name, 0 if place else wait_ms)
+        for wait_ms, names in pieces
+        for place, name in enumerate(names)
+    ]
+
+
+pieces = st.sampled_from(LOGINS) | st.sampled_from(PIECES)
+sent = st.lists(st.tuples(st.sampled_from(WAITS_MS), pieces), max_size=8).map(flat)
 
 
 class Model:
@@ -51,6 +74,7 @@ class Model:
         self.session_ms = session_ms
         self.history: list[str] = []
         self.user = ""
+        self.was_scram = False
         self.ends_ms = 0
         self.again_ms = -9_999
         self.is_dead = False
@@ -73,7 +97,7 @@ class Model:
             self.again_ms, self.is_busy = now_ms, True
             return Outcome.FAILED if name == "no handshake" else Outcome.ANSWERED
         last = self.history[-1] if self.history else ""
-        if last in HANDSHAKES:
+        if last in HANDSHAKES or last == "first ann":
             return self._token(last, name, now_ms)
         if name in HANDSHAKES:
             return Outcome.ANSWERED
@@ -81,11 +105,21 @@ class Model:
         return Outcome.ANSWERED if is_greeting else Outcome.FAILED
 
     def _token(self, last: str, name: str, now_ms: int) -> Outcome:
-        good = {"handshake": ("ann", "bob"), "old handshake": ("bare ann", "bare bob")}
-        user = name.removeprefix("bare ")
+        by_scram = last in ("other handshake", "first ann")
+        if self.user and by_scram != self.was_scram:
+            return Outcome.FAILED
+        if (last, name) == ("other handshake", "first ann"):
+            return Outcome.ANSWERED
+        good = {
+            "handshake": ("ann", "bob"),
+            "old handshake": ("bare ann", "bare bob"),
+            "first ann": ("last ann",),
+        }
+        user = name.rsplit(maxsplit=1)[-1]
         if name not in good.get(last, ()) or self.user not in ("", user):
             return Outcome.FAILED
         self.user, self.ends_ms, self.is_busy = user, now_ms + self.session_ms, False
+        self.was_scram = by_scram
         return Outcome.LOGGED_IN
 
 

@@ -10,15 +10,23 @@ from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.schema import Message
-from kbroker.sasl.exchange import Exchange
+from kbroker.sasl.exchange import Exchange, Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.sasl.plain import PlainServer, check_of, plain_token
-from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
-from kbroker.sasl.scram_server import ScramServer
+from kbroker.sasl.scram_client import ScramClient
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
+from kbroker.sasl.scram_server import ScramServer, ScramUser
 
 USERS = check_of({"ann": "ann-secret", "bob": "bob-secret"})
 ANN, BOB = plain_token("ann", "ann-secret"), plain_token("bob", "bob-secret")
 WRONG = plain_token("ann", "wrong")
+SHA_256 = SCRAM_MECHANISMS["SCRAM-SHA-256"]
+SCRAM_USERS = {
+    name: ScramUser(
+        ScramCredential.of_password(SHA_256, f"{name}-secret", b"salt", 4096), Identity(name)
+    )
+    for name in ("ann", "bob")
+}
 PRODUCE = 3
 
 
@@ -53,7 +61,14 @@ def answer_versions(header: RequestHeader, _body: memoryview) -> ApiVersionsResp
 
 
 def scram() -> Exchange:
-    return ScramServer(SCRAM_MECHANISMS["SCRAM-SHA-256"], lambda *_: None, "theirs", b"key")
+    return ScramServer(SHA_256, lambda name, _: SCRAM_USERS.get(name), "theirs", b"key")
+
+
+def scram_tokens(name: str) -> tuple[bytes, bytes]:
+    """Return both messages of a good login, which `scram` gives the same challenge every time."""
+    client = ScramClient(SHA_256, name, f"{name}-secret", "ours")
+    first = client.first()
+    return first, client.final(scram().receive(first).token)
 
 
 def gate(session_ms_max: int = 0) -> LoginGate:

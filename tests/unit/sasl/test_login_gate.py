@@ -24,6 +24,7 @@ from tests.unit.sasl.logins import (
     gate,
     handshake,
     produce,
+    scram_tokens,
     versions,
 )
 
@@ -113,6 +114,22 @@ def test_after_handshake_0_tokens_are_frames_of_their_own() -> None:
         assert (step.outcome, step.answer) == (Outcome.FAILED, None)
 
 
+def test_a_login_by_scram_is_none_before_its_last_message() -> None:
+    first, last = scram_tokens("ann")
+    for version, tokens in ((0, [first, last]), (1, [authenticate(first), authenticate(last)])):
+        its = gate()
+        its.receive(handshake("SCRAM-SHA-256", version), at(0))
+
+        assert outcomes(its, tokens[0]) == [Outcome.ANSWERED]
+        assert its.identity is None
+        assert outcomes(its, tokens[1], produce()) == [Outcome.LOGGED_IN, Outcome.PASSED]
+        assert its.identity == Identity("ann")
+
+        its = gate()
+        its.receive(handshake("SCRAM-SHA-256", version), at(0))
+        assert outcomes(its, tokens[0], produce()) == [Outcome.ANSWERED, Outcome.FAILED]
+
+
 @pytest.mark.parametrize("sent", [[], [versions()], [versions(9)]], ids=len)
 @pytest.mark.parametrize(
     "stray",
@@ -189,6 +206,15 @@ def test_a_session_ends_by_the_steady_clock_and_then_only_a_login_again_helps() 
     assert its.session_ends_ms == 2 * SESSION_MS + 1
 
 
+def test_a_login_again_chooses_again_how_tokens_come() -> None:
+    its = logged_in()
+    for now_ms, version, token in ((0, 0, ANN), (1_000, 1, authenticate()), (2_000, 0, ANN)):
+        assert outcomes(its, handshake(version=version), token, now_ms=now_ms) == [
+            Outcome.ANSWERED,
+            Outcome.LOGGED_IN,
+        ]
+
+
 def test_a_login_again_that_comes_too_soon_is_left_to_the_other_stages() -> None:
     its = logged_in()
 
@@ -206,7 +232,7 @@ def test_a_login_again_that_comes_too_soon_is_left_to_the_other_stages() -> None
         ([handshake(), authenticate(BOB)], "from User.ann: User.bob"),
         ([handshake(), authenticate(WRONG)], "Invalid username or password"),
         ([handshake(), produce()], None),
-        ([handshake("SCRAM-SHA-256"), authenticate()], None),
+        ([handshake("SCRAM-SHA-256"), authenticate(scram_tokens("ann")[0])], None),
         ([handshake("SCRAM-SHA-256"), handshake()], None),
         ([handshake("GSSAPI")], None),
         ([handshake(version=0), BOB], None),

@@ -60,17 +60,24 @@ def test_our_client_logs_in_by_a_name_with_any_sign() -> None:
     ours.check(turn.token)
 
 
+def final_message(
+    first: str, challenge: bytes, without_proof: str, password: str = "secret"
+) -> bytes:
+    """Prove, of whatever messages, that a client knows the password."""
+    client_key = SHA_256.client_key(SHA_256.salted(password, b"salt", 4096))
+    signed = f"{first},{challenge.decode()},{without_proof}".encode()
+    signature = SHA_256.mac(SHA_256.hashed(client_key), signed)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    return f"{without_proof},p={encoded(proof)}".encode()
+
+
 def test_a_delegation_token_is_looked_up_as_one_and_logs_its_owner_in() -> None:
     theirs = server()
     first = "n=token-id,r=ours,tokenauth=TRUE"
     challenge = theirs.receive(f"n,,{first}".encode()).token
-    final = "c=biws,r=ourstheirs"
-    client_key = SHA_256.client_key(SHA_256.salted("hmac", b"salt", 4096))
-    signed = f"{first},{challenge.decode()},{final}".encode()
-    signature = SHA_256.mac(SHA_256.hashed(client_key), signed)
-    proof = encoded(bytes(a ^ b for a, b in zip(client_key, signature, strict=True)))
+    final = final_message(first, challenge, "c=biws,r=ourstheirs", "hmac")
 
-    assert theirs.receive(f"{final},p={proof}".encode()).identity == Identity("owner", True, 7)
+    assert theirs.receive(final).identity == Identity("owner", True, 7)
     assert challenge_of("token-id") != challenge  # no user has the name
 
 
@@ -158,6 +165,31 @@ def test_a_last_message_that_was_changed_is_refused(change: tuple[bytes, bytes])
     theirs.receive(client().first())
 
     assert refusal(theirs, final_of(change)).said == ""
+
+
+@pytest.mark.parametrize(
+    "without_proof",
+    [
+        "c=biws,r=ours",
+        "c=biws,r=theirs",
+        "c=biws,r=oursxtheirs",
+        "c=biws,r=ourstheirsx",
+        "c=biws,r=xourstheirs",
+        "c=eSws,r=ourstheirs",  # y,,
+        "c=bixhPWFubiw=,r=ourstheirs",  # n,a=ann,
+    ],
+)
+def test_what_was_changed_is_refused_of_a_client_that_knows_the_password_too(
+    without_proof: str,
+) -> None:
+    first = "n=jörg=2C a=3Db,r=ours"
+    theirs = server()
+    challenge = theirs.receive(f"n,,{first}".encode()).token
+    good = server()
+    good.receive(f"n,,{first}".encode())
+
+    assert good.receive(final_message(first, challenge, "c=biws,r=ourstheirs")).identity
+    assert refusal(theirs, final_message(first, challenge, without_proof)).said == ""
 
 
 def test_a_proof_is_taken_once() -> None:
