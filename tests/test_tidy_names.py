@@ -35,6 +35,8 @@ WILL_BE_USED = {
     ("sasl/oauthbearer.py", "OauthBearerServer"): "the same, with a judge of tokens",
     ("sasl/oauthbearer.py", "bearer_message"): "brokers and commands that log in by a token",
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
+    # listeners with TLS and logins
+    ("config/kafka_config.py", "listener_value"): "their settings",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

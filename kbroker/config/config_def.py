@@ -14,6 +14,7 @@ declared at every start. Reading, DescribeConfigs and the reference page use the
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, ClassVar, Literal, TypedDict, TypeVar, Unpack, cast, dataclass_transform
 
 from kbroker.config.config_values import ConfigType, ConfigValue, invalid_value, parse_text
@@ -90,6 +91,13 @@ class ConfigKey:
     def sensitive(self) -> bool:
         """True for passwords: their value is never shown."""
         return self.type is ConfigType.PASSWORD
+
+    def named(self, name: str) -> ConfigKey:
+        """The same declaration under the name of a setting that overrides this one."""
+        other = copy(self)
+        other.name = name
+        other.synonyms = (name, *(self.synonyms or (self.name,)))
+        return other
 
     def parse(self, text: str) -> ConfigValue:
         """The checked value of `text`; raises ConfigError with name, value and bound."""

@@ -19,6 +19,7 @@ from kbroker.config.kafka_config import (
     config_key,
     config_keys,
     dynamic_only_key,
+    overriding_key,
 )
 from kbroker.config.topic_config import TopicConfig, sound_overrides
 
@@ -114,18 +115,24 @@ def _cluster_default_entry(config: KafkaConfig, name: str) -> ConfigEntry:
 
 
 def _entry(name: str, value: str | None, synonyms: tuple[ConfigSynonym, ...]) -> ConfigEntry:
-    key = config_key(name) or dynamic_only_key(name)
+    key = _key(name)
     sensitive = key is None or key.sensitive
+    # Kafka says so of all that is set for one listener, also of what can be changed.
+    read_only = key is None or key.dynamic == "read-only" or overriding_key(name) is not None
     return ConfigEntry(
         name=name,
         value=None if sensitive else value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
-        read_only=key is None or key.dynamic == "read-only",
+        read_only=read_only,
         is_sensitive=sensitive,
         type=ConfigType.UNKNOWN if key is None else key.type,
         synonyms=synonyms,
         documentation=None if key is None else key.doc,
     )
+
+
+def _key(name: str) -> ConfigKey | None:
+    return config_key(name) or dynamic_only_key(name) or overriding_key(name)
 
 
 def _text_set(config: KafkaConfig, name: str) -> str | None:
@@ -137,7 +144,7 @@ def _text_set(config: KafkaConfig, name: str) -> str | None:
 
 def _synonyms(config: KafkaConfig, name: str) -> tuple[ConfigSynonym, ...]:
     """The names that a setting falls back to with their values, strongest source first."""
-    key = config_key(name) or dynamic_only_key(name)
+    key = _key(name)
     names = key.synonyms if key is not None and key.synonyms else (name,)
     sensitive = key is None or key.sensitive
     defaults = _default_texts(names)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from kbroker.config.kafka_config import KafkaConfig, config_key
+from kbroker.config.kafka_config import KafkaConfig, config_key, overriding_key
 from kbroker.errors import ConfigError
 
 _THREADS = (
@@ -28,6 +28,10 @@ def validate_dynamic(current: KafkaConfig, proposed: Mapping[str, str], *, of_br
     all brokers, given those in force.
     """
     _check_listeners_own(proposed)
+    for name, text in proposed.items():
+        # Also of a listener that is not there, as in Kafka: it may come with the next start.
+        if (key := overriding_key(name)) is not None:
+            key.parse(text)
     if of_broker:
         changed = current.with_dynamic(current.dynamic_default, proposed)
     else:

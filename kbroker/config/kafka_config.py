@@ -17,6 +17,15 @@ from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, P
 from kbroker.config.group_config import GroupConfig
 from kbroker.config.http_addresses import HTTP_LISTENERS, parse_http_addresses
 from kbroker.config.kbroker_config import KbrokerConfig
+from kbroker.config.listener_overrides import (
+    PREFIX,
+    listener_names,
+    listener_prefix,
+    overridden,
+    override,
+    parse_overrides,
+    without_effect,
+)
 from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
 from kbroker.config.log_config import LogConfig
 from kbroker.config.message_format import ignored_format_warning
@@ -86,6 +95,25 @@ def config_key(name: str) -> ConfigKey | None:
     return _KEYS.get(name)
 
 
+def overriding_key(name: str) -> ConfigKey | None:
+    """The declaration of a setting of one listener, whether it is there or not; None for a name
+    that is none, or stands for a setting that is not known.
+    """
+    return overridden(name, _KEYS)
+
+
+def key_among(name: str, settings: Mapping[str, str]) -> ConfigKey | None:
+    """The declaration that the text of `name` is read by at a start with these settings; None for a
+    name that is not read, such as that of a setting of a listener that is not there.
+    """
+    own = config_key(name)
+    if own is not None or not name.startswith(PREFIX):
+        return own
+    listeners = settings.get("listeners", cast("str", _KEYS["listeners"].default))
+    found = override(name, listener_names(listeners), _KEYS)
+    return None if found is None else found.key
+
+
 def config_keys() -> Iterator[ConfigKey]:
     return iter(_KEYS.values())
 
@@ -96,7 +124,15 @@ class KafkaConfig:
     `texts` holds what was set, as text; the groups hold the values in force.
     """
 
-    __slots__ = (*GROUPS, "_unserved", "dynamic_broker", "dynamic_default", "origins", "texts")
+    __slots__ = (
+        *GROUPS,
+        "_of_listeners",
+        "_unserved",
+        "dynamic_broker",
+        "dynamic_default",
+        "origins",
+        "texts",
+    )
 
     socket_server: SocketServerConfig
     server: ServerConfig
@@ -141,6 +177,7 @@ class KafkaConfig:
             for key in keys
             if key.name in merged
         }
+        self._of_listeners = parse_overrides(merged, self.socket_server.listeners, _KEYS)
 
     @classmethod
     def from_values(
@@ -178,6 +215,16 @@ class KafkaConfig:
         if group is None:
             return self._unserved.get(name, key.default)
         return cast("ConfigValue", getattr(getattr(self, group), key.attribute))
+
+    def listener_value(self, name: str, listener: str, mechanism: str | None = None) -> ConfigValue:
+        """The value of a known setting for one listener, or for one SASL mechanism of it: what is
+        set for the mechanism, else for the listener, else for all.
+        """
+        for inner in (mechanism, None):
+            own = f"{listener_prefix(listener, inner)}{name}"
+            if own in self._of_listeners:
+                return self._of_listeners[own]
+        return self.value(name)
 
     def origin(self, name: str) -> str:
         """Where the value in force came from."""
@@ -314,7 +361,10 @@ class KafkaConfig:
         lines = []
         for name in self.texts:
             key = config_key(name)
-            if key is None:
+            if name.startswith(PREFIX):
+                listeners = self.socket_server.listeners
+                lines.append(without_effect(name, listeners, _KEYS, KAFKA_4_SETTINGS))
+            elif key is None:
                 lines.extend(_unknown_name(name))
             elif key.support == "not yet" and self.origins.get(name) != ORIGIN_PROFILE:
                 lines.append(f"{name} is set but has no effect yet")

@@ -95,14 +95,14 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
 
     Each value is first checked by itself, so that one refusal does not hide another.
     """
-    from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, config_key
+    from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, key_among
     from kbroker.errors import ConfigError
     from kbroker.server.start.settings_sources import SettingSources, load_settings
     from kbroker.server.start.start_refusals import refusals_of
 
     errors, sound = [], {}
     for name, text in values.items():
-        key = config_key(name)
+        key = key_among(name, values)
         try:
             if key is not None:
                 key.parse(text)

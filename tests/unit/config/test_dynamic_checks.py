@@ -51,6 +51,12 @@ REFUSED = [
         "prefix: Set(ssl.key.password, ssl.keystore.location)",
     ),
     ({"listener.name.x.ssl.keystore.location": "y"}, None),
+    ({"listener.name.x.ssl.keystore.locaton": "y"}, None),
+    (
+        {"listener.name.x.ssl.client.auth": "maybe"},
+        "Invalid value maybe for configuration listener.name.x.ssl.client.auth: "
+        "String must be one of: required, requested, none",
+    ),
     ({"log.retention.ms": "x"}, "Invalid value x for configuration log.retention.ms"),
     ({"advertised.listeners": "x"}, "advertised.listeners"),
     ({"max.connections.per.ip.overrides": "x"}, "max.connections.per.ip.overrides"),
