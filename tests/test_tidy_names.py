@@ -36,7 +36,10 @@ WILL_BE_USED = {
     ("sasl/oauthbearer.py", "bearer_message"): "brokers and commands that log in by a token",
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # listeners with TLS and logins
-    ("config/kafka_config.py", "listener_value"): "their settings",
+    ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",
+    ("config/distinguished_name.py", "subject_name"): "the principal of a client's certificate",
+    ("config/principal_rules.py", "user_name"): "the same",
+    ("config/sasl_settings.py", "sasl_settings"): "the logins of a listener",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

@@ -19,6 +19,7 @@ from kbroker.client.property_names import (
     SECURITY_FAMILIES,
     SECURITY_NAMES,
 )
+from kbroker.config.jaas import parse_jaas
 from kbroker.model import SECURITY_PROTOCOLS
 from kbroker.near_names import did_you_mean
 
@@ -56,8 +57,7 @@ _NAMES = {
     _TRUST_TYPE, _CERTIFICATE_FILE, _CERTIFICATE_TEXT, _KEY_FILE, _KEY_TEXT, _KEY_PHRASE,
     _STORE_FILE, _STORE_TYPE, _HOST_CHECK, _CHECK, _CLIENT_ID, _REQUEST_MS, _CONNECT_MS,
 } | _PASSWORDS_OF_STORES  # fmt: skip
-_MODULE = re.compile(r"\s*[\w.]*(?:Plain|Scram)LoginModule\s+required\b(.*);\s*", re.DOTALL)
-_FIELD = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
+_LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _NAME = re.compile(r"[a-z][a-z0-9._-]*")
 
 # They ask for TLS or a login, and have no effect without a protocol.
@@ -195,13 +195,13 @@ def jaas_fields(text: str) -> dict[str, str] | None:
     >>> jaas_fields('a.PlainLoginModule required username="ann" password=secret;')
     {'username': 'ann', 'password': 'secret'}
     """
-    module = _MODULE.fullmatch(text)
-    if module is None:
+    try:
+        modules = parse_jaas(text)
+    except ValueError:
         return None
-    fields = {
-        name: re.sub(r"\\(.)", r"\1", double or single) or bare
-        for name, double, single, bare in _FIELD.findall(module[1])
-    }
+    if len(modules) != 1 or not modules[0].class_name.endswith(_LOGIN_MODULES):
+        return None
+    fields = dict(modules[0].options)
     return fields if {"username", "password"} <= fields.keys() else None
 
 

@@ -216,15 +216,18 @@ class KafkaConfig:
             return self._unserved.get(name, key.default)
         return cast("ConfigValue", getattr(getattr(self, group), key.attribute))
 
-    def listener_value(self, name: str, listener: str, mechanism: str | None = None) -> ConfigValue:
-        """The value of a known setting for one listener, or for one SASL mechanism of it: what is
-        set for the mechanism, else for the listener, else for all.
+    def listener_setting(
+        self, name: str, listener: str, mechanism: str | None = None
+    ) -> tuple[str, ConfigValue]:
+        """The value of a known setting for one listener, or for one SASL mechanism of it, and the
+        whole name that it was set by: what is set for the mechanism, else for the listener, else
+        for all.
         """
         for inner in (mechanism, None):
             own = f"{listener_prefix(listener, inner)}{name}"
             if own in self._of_listeners:
-                return self._of_listeners[own]
-        return self.value(name)
+                return own, self._of_listeners[own]
+        return name, self.value(name)
 
     def origin(self, name: str) -> str:
         """Where the value in force came from."""

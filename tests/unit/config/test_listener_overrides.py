@@ -30,14 +30,16 @@ def test_the_mechanism_s_value_wins_over_the_listener_s_and_that_over_the_plain_
     }
     config, _ = KafkaConfig.from_values({**LISTENERS, **texts})
 
-    assert config.listener_value(REAUTH, "INSIDE", "SCRAM-SHA-256") == 3
-    assert config.listener_value(REAUTH, "INSIDE", "PLAIN") == 2
-    assert config.listener_value(REAUTH, "INSIDE") == 2
-    assert config.listener_value(REAUTH, "MY.NET") == 4
-    assert config.listener_value(REAUTH, "PLAINTEXT", "PLAIN") == config.value(REAUTH) == 1
-    assert config.listener_value("ssl.enabled.protocols", "INSIDE") == ("TLSv1.3", "TLSv1.2")
+    inside, net = "listener.name.inside.", "listener.name.my.net."
+    setting = config.listener_setting
+    assert setting(REAUTH, "INSIDE", "SCRAM-SHA-256") == (f"{inside}scram-sha-256.{REAUTH}", 3)
+    assert setting(REAUTH, "INSIDE", "PLAIN") == (f"{inside}{REAUTH}", 2)
+    assert setting(REAUTH, "INSIDE") == (f"{inside}{REAUTH}", 2)
+    assert setting(REAUTH, "MY.NET") == (f"{net}{REAUTH}", 4)
+    assert setting(REAUTH, "PLAINTEXT", "PLAIN") == (REAUTH, 1)
+    assert setting("ssl.enabled.protocols", "INSIDE")[1] == ("TLSv1.3", "TLSv1.2")
     dynamic = config.with_dynamic({}, {f"listener.name.inside.{REAUTH}": "7"})
-    assert dynamic.listener_value(REAUTH, "INSIDE") == 7
+    assert dynamic.listener_setting(REAUTH, "INSIDE")[1] == 7
 
 
 @pytest.mark.parametrize("inner", ["", "plain."])

@@ -1,0 +1,209 @@
+"""TlsSettings: all that one listener's TLS is made of, checked as far as no file has to be read.
+
+Law: what Kafka 3.9 refuses is refused, by the whole name of the setting, with its value unless that
+is a secret, and with what mends it. Key stores that only Java reads are refused with the commands
+that convert them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from kbroker.config.config_values import invalid_value
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.pem_text import certificates_in, private_key_in
+from kbroker.config.principal_rules import PrincipalRules, parse_principal_rules
+from kbroker.config.tls_suites import OPENSSL_NAMES, SUITES_OF_TLS_1_3
+from kbroker.errors import ConfigError
+from kbroker.near_names import did_you_mean
+
+ClientAuth = Literal["none", "requested", "required"]
+_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pem:
+    """Certificates, or a key with its own, in PEM form: a file that has all of it, or texts."""
+
+    file: str | None = None
+    certificates: str | None = None
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """The TLS of one listener. Its suites are those of TLS 1.2 by OpenSSL's names and those of TLS
+    1.3, strongest wish first; empty tuples leave the choice to the library.
+    """
+
+    own: Pem
+    key_password: str | None = field(repr=False)
+    trusted: Pem | None  # None only if no client is asked for a certificate
+    client_auth: ClientAuth
+    versions: tuple[str, ...]  # of TLSv1.2 and TLSv1.3, in this order
+    suites_of_1_2: tuple[str, ...]
+    suites_of_1_3: tuple[str, ...]
+    principal_rules: PrincipalRules
+
+
+class _Settings:
+    """The settings of one listener with the names that they are set by."""
+
+    def __init__(self, config: KafkaConfig, listener: str) -> None:
+        self._config, self._listener = config, listener
+
+    def name(self, base: str) -> str:
+        return self._config.listener_setting(base, self._listener)[0]
+
+    def text(self, base: str) -> str | None:
+        """The text in force; None also for an empty one."""
+        return cast("str | None", self._config.listener_setting(base, self._listener)[1]) or None
+
+    def texts(self, base: str) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self._config.listener_setting(base, self._listener)[1])
+
+
+def tls_settings(config: KafkaConfig, listener: str) -> TlsSettings:
+    """The TLS settings of a listener, by its name. Raises ConfigError with a sentence."""
+    settings = _Settings(config, listener)
+    client_auth = cast("ClientAuth", settings.text("ssl.client.auth"))
+    trusted = _trusted(settings)
+    if client_auth != "none" and trusted is None:
+        raise ConfigError(
+            f"{settings.name('ssl.client.auth')}={client_auth} needs the authority of the clients' "
+            f"certificates: set {settings.name('ssl.truststore.location')} to a PEM file, and "
+            f"{settings.name('ssl.truststore.type')}=PEM"
+        )
+    versions, of_1_2, of_1_3 = _versions_and_suites(settings)
+    rules = settings.text("ssl.principal.mapping.rules") or ""
+    return TlsSettings(
+        own=_own(settings),
+        key_password=settings.text("ssl.key.password"),
+        trusted=trusted,
+        client_auth=client_auth,
+        versions=versions,
+        suites_of_1_2=of_1_2,
+        suites_of_1_3=of_1_3,
+        principal_rules=parse_principal_rules(rules, settings.name("ssl.principal.mapping.rules")),
+    )
+
+
+def _own(settings: _Settings) -> Pem:
+    """The broker's key and certificates."""
+    key, chain = "ssl.keystore.key", "ssl.keystore.certificate.chain"
+    file = _store(settings, "key", (key, chain))
+    if file is not None:
+        return Pem(file=file)
+    for one, other in ((key, chain), (chain, key)):
+        if settings.text(one) is not None and settings.text(other) is None:
+            raise ConfigError(
+                f"{settings.name(one)} and {settings.name(other)} belong together: set both"
+            )
+    if settings.text(key) is None:
+        raise ConfigError(
+            f"TLS needs a key and its certificate: set {settings.name('ssl.keystore.location')} to "
+            f"a PEM file with both, and {settings.name('ssl.keystore.type')}=PEM"
+        )
+    return Pem(
+        certificates=_pem(settings, chain, certificates_in), key=_pem(settings, key, private_key_in)
+    )
+
+
+def _trusted(settings: _Settings) -> Pem | None:
+    certificates = "ssl.truststore.certificates"
+    file = _store(settings, "trust", (certificates,))
+    if file is not None:
+        return Pem(file=file)
+    text = _pem(settings, certificates, certificates_in)
+    return None if text is None else Pem(certificates=text)
+
+
+def _pem(settings: _Settings, base: str, part: Callable[[str], str]) -> str | None:
+    """The part of a PEM text that belongs there; None if there is no text."""
+    text = settings.text(base)
+    try:
+        return None if text is None else part(text)
+    except ValueError as error:
+        raise ConfigError(f"{settings.name(base)} cannot be used: {error}") from error
+
+
+def _store(
+    settings: _Settings, kind: Literal["key", "trust"], texts: tuple[str, ...]
+) -> str | None:
+    """The file of a store, which is of PEM and excludes texts; None without one."""
+    base = f"ssl.{kind}store."
+    file, store_type = settings.text(f"{base}location"), settings.text(f"{base}type") or "JKS"
+    location_name, type_name = settings.name(f"{base}location"), settings.name(f"{base}type")
+    is_pem = store_type.upper() == "PEM"
+    given = [each for each in texts if settings.text(each) is not None]
+    if given and not is_pem:
+        raise invalid_value(
+            type_name, store_type, f"{settings.name(given[0])} is set, which is of PEM: set PEM"
+        )
+    if given and file is not None:
+        raise ConfigError(
+            f"{location_name} and {settings.name(given[0])} exclude each other: remove one"
+        )
+    if file is not None and not is_pem:
+        raise invalid_value(
+            type_name, store_type, _conversion(file, store_type, kind, location_name)
+        )
+    if settings.text(f"{base}password") is not None and is_pem:
+        own = f": {settings.name('ssl.key.password')} is the key's" if kind == "key" else ""
+        raise ConfigError(
+            f"{settings.name(f'{base}password')} is set, but PEM has no such password: "
+            f"remove it{own}"
+        )
+    return file
+
+
+def _conversion(file: str, store_type: str, kind: str, location_name: str) -> str:
+    """The commands that make a PEM file of a store which only Java reads."""
+    stem = file.rpartition(".")[0] or file
+    if kind == "trust":
+        return (
+            f"{file} is read by Java only: `keytool -list -rfc -keystore {file} > {stem}.pem` "
+            f"makes a file for {location_name} with type PEM; if it is one already, set the type "
+            "to PEM"
+        )
+    first, source = "", file
+    if store_type.upper() != "PKCS12":
+        source = f"{stem}.p12"
+        first = (
+            f"`keytool -importkeystore -srckeystore {file} -destkeystore {source} "
+            f"-deststoretype PKCS12` and "
+        )
+    return (
+        f"{file} is read by Java only: {first}`openssl pkcs12 -in {source} -nodes -out {stem}.pem` "
+        f"make a file for {location_name} with type PEM; if it is one already, set the type to PEM"
+    )
+
+
+def _versions_and_suites(
+    settings: _Settings,
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The versions of TLS that have a suite, and the suites of each."""
+    name = settings.name("ssl.enabled.protocols")
+    asked = settings.texts("ssl.enabled.protocols")
+    for version in asked:
+        if version not in _VERSIONS:
+            raise invalid_value(name, version, f"only {' and '.join(_VERSIONS)} are served")
+    versions = tuple(each for each in _VERSIONS if each in asked) or _VERSIONS
+    suites_name, suites = settings.name("ssl.cipher.suites"), settings.texts("ssl.cipher.suites")
+    for suite in suites:
+        if suite not in OPENSSL_NAMES and suite not in SUITES_OF_TLS_1_3:
+            hint = did_you_mean(suite, [*OPENSSL_NAMES, *SUITES_OF_TLS_1_3], shown=1)
+            raise invalid_value(suites_name, suite, f"no such suite is served{hint}")
+    if not suites:
+        return versions, (), ()
+    of_1_2 = tuple(OPENSSL_NAMES[each] for each in suites if each in OPENSSL_NAMES)
+    of_1_3 = tuple(each for each in suites if each in SUITES_OF_TLS_1_3)
+    has_suite = {"TLSv1.2": bool(of_1_2), "TLSv1.3": bool(of_1_3)}
+    usable = tuple(each for each in versions if has_suite[each])
+    if not usable:
+        raise invalid_value(
+            suites_name, ",".join(suites), f"none is of {' or '.join(versions)}, see {name}"
+        )
+    return usable, of_1_2, of_1_3
