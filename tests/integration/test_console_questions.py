@@ -389,7 +389,7 @@ async def test_a_message_is_written_opened_and_written_again(
 
     assert (first.place, first.offset, again.offset) == (TopicPartition(name, 1), 0, 1)
     assert opened.value.kind == "json"
-    assert opened.value.text == '{\n  "a": [\n    1\n  ]\n}'
+    assert opened.value.text == '{"a":[1]}'
     assert opened.row.timestamp_ms == NOW_MS
     assert [(key, value.kind) for key, value in opened.row.headers] == [
         ("trace", "text"),
