@@ -66,8 +66,9 @@ def _outcome(found: FoundMessages) -> Html:
     parts = [f"{counted(len(found.rows), 'message')} shown"]
     if found.fitting > len(found.rows):
         parts.append(f"{found.fitting - len(found.rows):,} older ones of those that fit not shown")
-    if found.looked_at > found.fitting:
-        parts.append(f"{found.looked_at - found.fitting:,} others do not fit")
+    others = found.looked_at - found.fitting
+    if others:
+        parts.append(f"{counted(others, 'other')} {'does' if others == 1 else 'do'} not fit")
     parts.append(f"{size(found.bytes)} read")
     if found.ended in _ENDINGS:
         parts.append(_ENDINGS[found.ended])
