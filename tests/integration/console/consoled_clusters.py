@@ -73,7 +73,7 @@ class ConsoledCluster:
             assert answer.url.startswith(f"{self.url}/topics/orders/messages/0/")
 
     def places(self) -> Mapping[str, str]:
-        """What stands for the names in the pattern of a route."""
+        """Return what stands for the names in the pattern of a route."""
         broker = self.call("overview")["brokers"][0]["broker_id"]
         return {
             "topic": "orders",
