@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, cluster_links
+from kbroker.cli.arguments.http_options import token_option
 from kbroker.cli.shown.output import say
 from kbroker.client.bootstrap import Bootstrap, option_of, settings_of
 from kbroker.errors import ConfigError, ErrorCode, Trouble
@@ -90,12 +91,7 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...], properties: 
     help="Ask the broker at its HTTP address (kbroker.http.listeners) instead: whether it is "
     "ready, as /readyz says.",
 )
-@click.option(
-    "--token-file",
-    type=click.File(encoding="utf-8"),
-    metavar="FILE",
-    help="File with the token of that address (kbroker.http.token.file).",
-)
+@token_option
 @bootstrap_option
 def health(bootstrap: str, url: str | None, token_file: TextIO | None) -> None:
     """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3

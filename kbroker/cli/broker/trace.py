@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import click
 
 from kbroker.cli.arguments.connection import CommandError
+from kbroker.cli.arguments.http_options import token_option
 from kbroker.cli.broker.http_address import DEFAULT_URL, HttpAddress, token_in
 from kbroker.cli.broker.trace_lines import HEAD, line_of
 from kbroker.cli.shown.output import counted, say
@@ -36,12 +37,7 @@ _NO_REQUEST = (  # what comes of a line that another program wrote
     metavar="http://HOST:PORT",
     help="HTTP address of the broker (kbroker.http.listeners).",
 )
-@click.option(
-    "--token-file",
-    type=click.File(encoding="utf-8"),
-    metavar="FILE",
-    help="File with the token of that address (kbroker.http.token.file).",
-)
+@token_option
 @click.option(
     "--client-id",
     multiple=True,

@@ -9,6 +9,7 @@ import click
 
 from kbroker.cli.arguments.completion import group_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
+from kbroker.cli.arguments.http_options import token_option
 from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.group.reset import reset
 from kbroker.cli.lazy_commands import CommandGroup
@@ -107,12 +108,7 @@ def list_groups(bootstrap: str, output: str, internal: bool) -> None:
     metavar="http://HOST:PORT",
     help="HTTP address (kbroker.http.listeners) that --events asks; may be repeated.",
 )
-@click.option(
-    "--token-file",
-    type=click.File(encoding="utf-8"),
-    metavar="FILE",
-    help="File with the token of that address (kbroker.http.token.file).",
-)
+@token_option
 @output_option
 @bootstrap_option
 def describe(

@@ -10,6 +10,7 @@ from typing import TextIO
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, link_errors
+from kbroker.cli.arguments.http_options import token_option
 from kbroker.client.bootstrap import addresses_of, option_of
 
 _TABLE, _JSON = "table", "json"
@@ -49,12 +50,7 @@ _NO_TERMINAL = "the screen needs a terminal: `kbroker top --once` prints the fig
     help="HTTP address of a kbroker (kbroker.http.listeners), to show its connections; may be "
     "repeated.",
 )
-@click.option(
-    "--token-file",
-    type=click.File(encoding="utf-8"),
-    metavar="FILE",
-    help="File with the token of that address (kbroker.http.token.file).",
-)
+@token_option
 @bootstrap_option
 def top(
     bootstrap: str,
