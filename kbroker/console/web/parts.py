@@ -6,16 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kbroker.console.pages import Page
-from kbroker.console.web.html import Child, Html, Tag, element, joined
+from kbroker.console.web.html import Child, Html, Tag, element, exact, joined
 from kbroker.console.web.web_request import WebRequest
 from kbroker.wording import counted
 
 UNKNOWN: Final = "not known"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
+
+Titles: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,36 +154,56 @@ def field(
     name: str, label: str, value: str = "", hint: str = "", **attributes: str | int | bool | None
 ) -> Html:
     """Return a field of a form with its label, and a hint below."""
-    identity = f"f-{name}"
-    hinted = f"{identity}-hint" if hint else None
     entry = element(
-        "input", id=identity, name=name, value=value, aria_describedby=hinted,
+        "input", id=f"f-{name}", name=name, value=value, aria_describedby=_hint_of(name, hint),
         autocomplete="off", spellcheck="false", **attributes,
     )  # fmt: skip
-    return element(
-        "div",
-        element("label", label, for_=identity),
-        entry,
-        element("p", hint, class_="hint", id=hinted) if hint else None,
-        class_="field",
-    )
+    return _labelled(name, label, entry, hint)
+
+
+def text_area(name: str, label: str, text: str, hint: str = "", *, is_short: bool = False) -> Html:
+    """Return a field for several lines, which holds the text exactly."""
+    area = element(
+        "textarea", exact(text), id=f"f-{name}", name=name, class_="short" if is_short else None,
+        spellcheck="false", autocomplete="off", aria_describedby=_hint_of(name, hint),
+    )  # fmt: skip
+    return _labelled(name, label, area, hint)
 
 
 def choice(name: str, label: str, options: Mapping[str, str], chosen: str, hint: str = "") -> Html:
     """Return a list to choose from; `options`: labels by value."""
-    identity = f"f-{name}"
-    hinted = f"{identity}-hint" if hint else None
     rows = [
         element("option", text, value=value, selected=value == chosen)
         for value, text in options.items()
     ]
+    described = _hint_of(name, hint)
+    entry = element("select", *rows, id=f"f-{name}", name=name, aria_describedby=described)
+    return _labelled(name, label, entry, hint)
+
+
+def _hint_of(name: str, hint: str) -> str | None:
+    return f"f-{name}-hint" if hint else None
+
+
+def _labelled(name: str, label: str, entry: Html, hint: str) -> Html:
     return element(
         "div",
-        element("label", label, for_=identity),
-        element("select", *rows, id=identity, name=name, aria_describedby=hinted),
-        element("p", hint, class_="hint", id=hinted) if hint else None,
+        element("label", label, for_=f"f-{name}"),
+        entry,
+        element("p", hint, class_="hint", id=_hint_of(name, hint)) if hint else None,
         class_="field",
     )
+
+
+def hidden(fields: Mapping[str, str]) -> list[Html]:
+    """Return fields of a form that nobody sees."""
+    return [
+        # A hidden input would lose its lines.
+        element("textarea", value, name=name, hidden=True)
+        if "\n" in value
+        else element("input", type="hidden", name=name, value=value)
+        for name, value in fields.items()
+    ]
 
 
 def form(action: str, *children: Child, submit: str, is_danger: bool = False) -> Html:
@@ -203,6 +225,25 @@ def pager(request: WebRequest, page: Page[Any], noun: str) -> Html:
     if page.pages > 1:
         text = f"{text}, page {page.number:,} of {page.pages:,}"
     return element("p", element("span", text), *links, class_="pager")
+
+
+def subject_frame(label: str, place: str, tabs: Titles, actions: Titles, opened: str) -> Html:
+    """Return the tabs of a subject at an address, of which one is open, and the links to changes.
+    Both are titles with the last parts of addresses, of which one may be empty.
+    """
+
+    def below(part: str) -> str:
+        return f"{place}/{part}" if part else place
+
+    shown = [
+        element("a", title, href=below(part), aria_current="page" if part == opened else None)
+        for title, part in tabs
+    ]
+    links = [link(title, below(part), is_action=True) for title, part in actions]
+    return joined(
+        element("nav", *shown, class_="tabs", aria_label=label),
+        element("p", *links, class_="actions") if links else None,
+    )
 
 
 def _known(value: Child) -> Child:

@@ -44,15 +44,19 @@ class Fields:
     def number(self, name: str, default: int) -> int:
         """A whole number from 0 on. Raises RefusedError for something else."""
         text = self.text(name)
-        if not text:
-            return default
-        if not (text.isascii() and text.isdecimal()) or len(text) > 19:
-            raise RefusedError(400, f"{name} is a number, and not {text[:100]!r}")
-        return int(text)
+        return _whole_number(name, text) if text else default
 
     def optional_number(self, name: str) -> int | None:
         """A whole number from 0 on, None if there is none. Raises RefusedError."""
         return self.number(name, 0) if self.text(name) else None
+
+    def names(self, name: str) -> list[str]:
+        """The names that a field lists, with commas or spaces between."""
+        return self.text(name).replace(",", " ").split()
+
+    def numbers(self, name: str) -> frozenset[int]:
+        """The whole numbers that a field lists. Raises RefusedError for something else."""
+        return frozenset(_whole_number(name, each) for each in self.names(name))
 
     def flag(self, name: str) -> bool:
         """Whether a box is ticked."""
@@ -61,6 +65,12 @@ class Fields:
     def page(self) -> int:
         """The number of a page of a list, from 1 on."""
         return max(min(self.number("page", 1), _MOST_PAGE), 1)
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19:
+        raise RefusedError(400, f"{name} is a number, and not {text[:100]!r}")
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

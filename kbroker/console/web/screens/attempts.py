@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
+from typing import Final
 
 from kbroker.client.client_error import EndingError
 from kbroker.console.topic_changes import Done
 from kbroker.errors import KafkaError
+
+CHANGE_ERRORS: Final = (EndingError, KafkaError)
+"""What a cluster may answer to a change."""
 
 
 async def attempted(change: Awaitable[Done]) -> Done:
@@ -15,10 +19,13 @@ async def attempted(change: Awaitable[Done]) -> Done:
     """
     try:
         return await change
-    except EndingError as error:
-        return Done(said=(), refused=(error.sentence,))
-    except KafkaError as error:
-        return Done(said=(), refused=(str(error),))
+    except CHANGE_ERRORS as error:
+        return Done(said=(), refused=(sentence_of(error),))
+
+
+def sentence_of(error: EndingError | KafkaError) -> str:
+    """Return the sentence about one of CHANGE_ERRORS."""
+    return error.sentence if isinstance(error, EndingError) else str(error)
 
 
 def refused(sentences: Iterable[str]) -> Done:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Final
 
 from kbroker.client.client_error import EndingError
@@ -20,11 +19,11 @@ from kbroker.console.groups import (
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page, to_page
-from kbroker.console.web.parts import Column, field, form, number, section, table
+from kbroker.console.web.parts import Column, field, form, hidden, number, section, table
 from kbroker.console.web.routes import WebRoute
+from kbroker.console.web.screens.attempts import CHANGE_ERRORS, sentence_of
 from kbroker.console.web.screens.group_frame import PATH, group_frame
 from kbroker.console.web.web_request import Fields, RefusedError, WebRequest, address
-from kbroker.errors import KafkaError
 from kbroker.http.answers import Answer
 from kbroker.model import TopicPartition
 from kbroker.wording import counted
@@ -58,10 +57,8 @@ async def do_reset(console: Console, request: WebRequest) -> Answer:
     offsets = offsets_in(request.form.exact("offsets"))
     try:
         failed = await reset(console.cluster, name, offsets)
-    except EndingError as error:
-        return await _reset_page(console, request, (error.sentence,))
-    except KafkaError as error:
-        return await _reset_page(console, request, (str(error),))
+    except CHANGE_ERRORS as error:
+        return await _reset_page(console, request, (sentence_of(error),))
     problems = tuple(f"{place}: {reason}" for place, reason in sorted(failed.items()))
     done = counted(len(offsets) - len(failed), "partition")
     said = (f"{name}: offsets of {done} set", *(f"not reset: {each}" for each in problems[:20]))
@@ -126,7 +123,7 @@ def _preview(name: str, filled: Fields, preview: ResetPreview) -> Html:
     rows = map(_planned, preview.offsets[:_SHOWN_ROWS])
     more = len(preview.offsets) - _SHOWN_ROWS
     changed = sum(each.new_offset != each.committed_offset for each in preview.offsets)
-    hidden: Mapping[str, str] = {
+    planned = {
         "to": filled.text("to"),
         "topics": filled.text("topics"),
         "partitions": filled.text("partitions"),
@@ -139,7 +136,7 @@ def _preview(name: str, filled: Fields, preview: ResetPreview) -> Html:
     if changed and preview.refusal is None:
         confirm = form(
             address("groups", name, "reset"),
-            *(_hidden(key, value) for key, value in hidden.items()),
+            *hidden(planned),
             submit=f"Reset {counted(changed, 'partition')}",
             is_danger=True,
         )
@@ -165,18 +162,9 @@ def _planned(row: PlannedOffset) -> tuple[Child, ...]:
     )
 
 
-def _hidden(key: str, value: str) -> Html:
-    if "\n" not in value:
-        return element("input", type="hidden", name=key, value=value)
-    # A hidden input would lose its lines.
-    return element("textarea", value, name=key, hidden=True)
-
-
 def _wanted(filled: Fields) -> dict[str, frozenset[int]]:
     """Return the topics and partitions that are named. Raises RefusedError."""
-    topics = filled.text("topics").replace(",", " ").split()
-    named = filled.text("partitions").replace(",", " ").split()
-    numbers = frozenset(Fields({"partitions": [each]}).number("partitions", 0) for each in named)
+    topics, numbers = filled.names("topics"), filled.numbers("partitions")
     if numbers and len(topics) != 1:
         raise RefusedError(400, "partitions need one topic")
     return dict.fromkeys(topics, numbers)
@@ -196,10 +184,8 @@ async def do_delete(console: Console, request: WebRequest) -> Answer:
     name = request.places["group"]
     try:
         await delete(console.cluster, name)
-    except EndingError as error:
-        return await _deletion_page(console, request, (error.sentence,))
-    except KafkaError as error:
-        return await _deletion_page(console, request, (str(error),))
+    except CHANGE_ERRORS as error:
+        return await _deletion_page(console, request, (sentence_of(error),))
     return to_page(console, "groups", said=(f"{name}: deleted",))
 
 

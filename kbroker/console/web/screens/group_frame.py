@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kbroker.console.web.console import Console
-from kbroker.console.web.html import Html, element, joined
-from kbroker.console.web.parts import link
+from kbroker.console.web.html import Html, joined
+from kbroker.console.web.parts import link, subject_frame
 from kbroker.console.web.web_request import address
 
 PATH: Final = "/groups/{group}"
@@ -22,15 +22,8 @@ _NO_PLACES: Final = ("", ".", "..")  # a browser takes these out of a path
 
 def group_frame(console: Console, group: str, tab: str) -> Html:
     """Return the tabs of a group, of which one is open, and the links to changes."""
-    tabs = [
-        element("a", title, href=_place(group, part), aria_current="page" if part == tab else None)
-        for title, part in _TABS
-    ]
-    actions = [link(title, _place(group, part), is_action=True) for title, part in _ACTIONS]
-    return joined(
-        element("nav", *tabs, class_="tabs", aria_label="Group"),
-        element("p", *actions, class_="actions") if console.may_write else None,
-    )
+    actions = _ACTIONS if console.may_write else ()
+    return subject_frame("Group", address("groups", group), _TABS, actions, tab)
 
 
 def group_link(group: str) -> Html:
@@ -38,7 +31,3 @@ def group_link(group: str) -> Html:
     if group in _NO_PLACES:
         return joined(repr(group))
     return link(group, address("groups", group))
-
-
-def _place(group: str, part: str) -> str:
-    return address("groups", group, part) if part else address("groups", group)

@@ -11,10 +11,9 @@ from kbroker.console.producing import Produced, produce
 from kbroker.console.topic import topic
 from kbroker.console.topic_lookup import NotFoundError
 from kbroker.console.web.console import Console
-from kbroker.console.web.html import Html, element, exact
 from kbroker.console.web.message_query import offsets_in
 from kbroker.console.web.page import PageContent, page, to_page
-from kbroker.console.web.parts import choice, field, form
+from kbroker.console.web.parts import choice, field, form, text_area
 from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.message_form_fields import (
     HEADER_FORMS,
@@ -91,11 +90,17 @@ def _form_page(
     name = request.places["topic"]
     body = form(
         address("topics", name, "produce"),
-        _area("key", "Key", filled, "short"),
+        text_area("key", "Key", filled.exact("key"), is_short=True),
         choice("key_form", "The key is", KEY_FORMS, filled.text("key_form")),
-        _area("value", "Value", filled),
+        text_area("value", "Value", filled.exact("value")),
         choice("value_form", "The value is", VALUE_FORMS, filled.text("value_form")),
-        _area("headers", "Headers", filled, "short", "NAME=VALUE, one in a line; NAME alone: null"),
+        text_area(
+            "headers",
+            "Headers",
+            filled.exact("headers"),
+            "NAME=VALUE, one in a line; NAME alone: null",
+            is_short=True,
+        ),
         choice("header_form", "Their values are", _HEADER_FORMS, filled.text("header_form")),
         field(
             "partition",
@@ -111,22 +116,6 @@ def _form_page(
         title=name, body=(topic_frame(console, name, "produce"), body), refused=problems
     )
     return page(console, request, content, status)
-
-
-def _area(name: str, label: str, filled: Fields, size: str | None = None, hint: str = "") -> Html:
-    identity = f"f-{name}"
-    hinted = f"{identity}-hint" if hint else None
-    area = element(
-        "textarea", exact(filled.exact(name)), id=identity, name=name, class_=size,
-        spellcheck="false", autocomplete="off", aria_describedby=hinted,
-    )  # fmt: skip
-    return element(
-        "div",
-        element("label", label, for_=identity),
-        area,
-        element("p", hint, class_="hint", id=hinted) if hint else None,
-        class_="field",
-    )
 
 
 ROUTES: Final = (

@@ -18,9 +18,9 @@ from kbroker.console.topic_changes import (
     trim_topic,
 )
 from kbroker.console.web.console import Console
-from kbroker.console.web.html import Child, Html, element, exact
+from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page, to_page
-from kbroker.console.web.parts import Column, field, form, number, section, table
+from kbroker.console.web.parts import Column, field, form, hidden, number, section, table, text_area
 from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.attempts import attempted, refused
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
@@ -84,27 +84,12 @@ def settings_in(text: str) -> tuple[dict[str, str], list[str]]:
 def _new_topic_page(
     console: Console, request: WebRequest, filled: Fields, problems: tuple[str, ...]
 ) -> Answer:
-    identity = "f-settings"
-    settings = element(
-        "div",
-        element("label", "Settings", for_=identity),
-        element(
-            "textarea",
-            exact(filled.exact("settings")),
-            id=identity,
-            name="settings",
-            spellcheck="false",
-            aria_describedby=f"{identity}-hint",
-        ),
-        element("p", "NAME=VALUE, one in a line", class_="hint", id=f"{identity}-hint"),
-        class_="field",
-    )
     body = form(
         NEW_PATH,
         field("name", "Name", filled.text("name"), required=True, maxlength=249),
         field("partitions", "Partitions", filled.text("partitions"), _BROKERS, inputmode="numeric"),
         field("replication", "Replicas", filled.text("replication"), _BROKERS, inputmode="numeric"),
-        settings,
+        text_area("settings", "Settings", filled.exact("settings"), "NAME=VALUE, one in a line"),
         submit="Create the topic",
     )
     content = PageContent(title="Create a topic", body=body, refused=problems)
@@ -164,7 +149,7 @@ async def trim(console: Console, request: WebRequest) -> Answer:
             name,
             filled.text("before"),
             filled.number("now_ms", _now_ms()),
-            _partitions(filled),
+            filled.numbers("partitions"),
             only_previews=False,
         )
     except EndingError as error:
@@ -182,7 +167,12 @@ async def _trim_page(
     if before and not problems:
         try:
             preview = await trim_topic(
-                console.cluster, name, before, now_ms, _partitions(filled), only_previews=True
+                console.cluster,
+                name,
+                before,
+                now_ms,
+                filled.numbers("partitions"),
+                only_previews=True,
             )
         except EndingError as error:
             problems = (error.sentence,)
@@ -210,7 +200,7 @@ async def _trim_page(
 
 def _preview(name: str, filled: Fields, now_ms: int, preview: Trimmed) -> Html:
     gone = sum(each.deleted for each in preview.partitions)
-    hidden = {
+    chosen = {
         "before": filled.text("before"),
         "partitions": filled.text("partitions"),
         "now_ms": str(now_ms),
@@ -219,10 +209,7 @@ def _preview(name: str, filled: Fields, now_ms: int, preview: Trimmed) -> Html:
     if gone:
         confirm = form(
             address("topics", name, "trim"),
-            *(
-                element("input", type="hidden", name=key, value=each)
-                for key, each in hidden.items()
-            ),
+            *hidden(chosen),
             submit=f"Delete {counted(gone, 'offset')}",
             is_danger=True,
         )
@@ -241,15 +228,6 @@ def _trimmed(row: TrimmedPartition) -> tuple[Child, ...]:
         number(row.start_offset),
         number(row.end_offset),
         number(row.deleted),
-    )
-
-
-def _partitions(filled: Fields) -> frozenset[int]:
-    """Return the partitions that are named. Raises RefusedError for what is not a number."""
-    text = filled.text("partitions")
-    return frozenset(
-        Fields({"partitions": [each]}).number("partitions", 0)
-        for each in text.replace(",", " ").split()
     )
 
 

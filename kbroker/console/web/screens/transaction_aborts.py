@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from kbroker.client.client_error import EndingError
 from kbroker.client.hanging_transactions import OpenTransaction
 from kbroker.console.hanging_transactions import (
     HangingTransactions,
@@ -18,11 +17,11 @@ from kbroker.console.transactions import abort, transaction
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, element
 from kbroker.console.web.page import PageContent, page, to_page
-from kbroker.console.web.parts import Column, field, form, moment, number, section, table
+from kbroker.console.web.parts import Column, field, form, hidden, moment, number, section, table
 from kbroker.console.web.routes import WebRoute
+from kbroker.console.web.screens.attempts import CHANGE_ERRORS, sentence_of
 from kbroker.console.web.screens.transactions import HANGING_PATH, PATH, open_places
 from kbroker.console.web.web_request import WebRequest, address
-from kbroker.errors import KafkaError
 from kbroker.http.answers import Answer
 from kbroker.model import TopicPartition
 from kbroker.wording import counted
@@ -50,10 +49,8 @@ async def do_abort(console: Console, request: WebRequest) -> Answer:
     name = request.places["id"]
     try:
         sentence = await abort(console.cluster, name)
-    except EndingError as error:
-        return await _abort_page(console, request, (error.sentence,))
-    except KafkaError as error:
-        return await _abort_page(console, request, (str(error),))
+    except CHANGE_ERRORS as error:
+        return await _abort_page(console, request, (sentence_of(error),))
     return to_page(console, "transactions", name, said=(sentence,))
 
 
@@ -90,17 +87,15 @@ async def do_abort_hanging(console: Console, request: WebRequest) -> Answer:
     place = TopicPartition(filled.text("topic"), filled.number("partition", 0))
     try:
         sentence = await abort_hanging(console.cluster, place, filled.number("start", 0))
-    except EndingError as error:
-        return await _hanging_page(console, request, (error.sentence,))
-    except KafkaError as error:
-        return await _hanging_page(console, request, (str(error),))
+    except CHANGE_ERRORS as error:
+        return await _hanging_page(console, request, (sentence_of(error),))
     return to_page(console, "hanging-transactions", said=(sentence,))
 
 
 async def _hanging_page(console: Console, request: WebRequest, problems: tuple[str, ...]) -> Answer:
     query = request.query
     minutes = query.number("minutes", _LONGEST_MINUTES)
-    topics = query.text("topics").replace(",", " ").split()
+    topics = query.names("topics")
     now_ms = int(time.time() * 1000)
     found = await hanging_transactions(console.cluster, topics, now_ms, minutes * _MINUTE_MS)
     chosen = element(
@@ -148,14 +143,14 @@ def _found(console: Console, found: HangingTransactions) -> tuple[Html, ...]:
 def _row(row: OpenTransaction, *, may_abort: bool) -> tuple[Child, ...]:
     abort_it: Child = None
     if may_abort:
-        fields = (
-            ("topic", row.place.topic),
-            ("partition", str(row.place.partition)),
-            ("start", str(row.start_offset)),
-        )
+        fields = {
+            "topic": row.place.topic,
+            "partition": str(row.place.partition),
+            "start": str(row.start_offset),
+        }
         abort_it = form(
             HANGING_PATH,
-            *(element("input", type="hidden", name=key, value=value) for key, value in fields),
+            *hidden(fields),
             submit="Abort",
             is_danger=True,
         )
