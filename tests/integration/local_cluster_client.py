@@ -10,6 +10,7 @@ from typing import Any
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
+from kbroker.model import NO_LEADER
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -33,6 +34,7 @@ class Cluster:
         self.local = local
 
     def server(self, number: int) -> KafkaServer:
+        assert number >= 0, "a partition without a leader has no server"
         server = self.local.servers[number]
         assert server is not None
         return server
@@ -68,6 +70,15 @@ class Cluster:
             through, MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9
         )
         return {p.partition_index: p.leader_id for p in answer.topics[0].partitions}
+
+    async def all_leaders(self, through: int, topic: str) -> dict[int, int]:
+        """The same, once one broker knows a leader of every partition."""
+
+        async def find() -> dict[int, int] | None:
+            found = await self.leaders(through, topic)
+            return None if NO_LEADER in found.values() else found
+
+        return await until(find)
 
     async def produce(self, number: int, topic: str, partition: int, value: bytes) -> ErrorCode:
         batch = build([Record(0, int(time.time() * 1000), b"k", value)])
