@@ -28,7 +28,6 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # logins at the broker's listeners
-    ("sasl/login_gate.py", "LoginGate"): "the stage before all others, on listeners with SASL",
     ("sasl/scram_server.py", "ScramServer"): "what such a listener offers",
     ("sasl/plain.py", "PlainServer"): "the same",
     ("sasl/plain.py", "check_of"): "the same, with the users of a JAAS file",

@@ -21,8 +21,8 @@ from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
+from kbroker.network.listener_parts import ListenerParts
 from kbroker.network.processor import Processor
-from kbroker.network.wire import MakeWire
 from kbroker.protocol.request import ConnectionInfo
 
 _log = logging.getLogger(__name__)
@@ -66,10 +66,10 @@ class Acceptor:
         quotas: ConnectionQuotas,
         socket_buffers: tuple[int, int],
         backlog: int,
-        make_wire: MakeWire,
+        parts: ListenerParts,
     ) -> None:
         """`socket_buffers` are SO_SNDBUF and SO_RCVBUF in bytes; -1 leaves them to the system, and
-        Kafka's default send buffer may grow (see `Wire.widen`). `make_wire` goes over each socket.
+        Kafka's default send buffer may grow (see `Wire.widen`). Each connection gets `parts`.
         """
         self._end_point = end_point
         self._processor = processor
@@ -78,7 +78,7 @@ class Acceptor:
         grows = self._send_buffer_bytes == KAFKAS_SEND_BUFFER_BYTES
         self._wide_buffer_bytes = _WIDE_SEND_BUFFER_BYTES if grows else 0
         self._backlog = backlog
-        self._make_wire = make_wire
+        self._parts = parts
         self._socket: socket.socket | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
@@ -208,7 +208,7 @@ class Acceptor:
         )
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
-        wire = self._make_wire(sock, connection, self._wide_buffer_bytes)
+        wire = self._parts.make_wire(sock, connection, self._wide_buffer_bytes)
         channel = Channel(self._processor, wire)
         try:
             await wire.open(channel)

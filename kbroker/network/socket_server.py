@@ -10,7 +10,7 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from kbroker.clock import Clock
@@ -22,15 +22,14 @@ from kbroker.memory_room import FRAMES_BYTES
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
 from kbroker.network.connection_quotas import ConnectionQuotas
+from kbroker.network.listener_parts import MakeParts, plaintext_parts
 from kbroker.network.processor import Processor
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool
 from kbroker.network.unserved_clients import UnservedClients
-from kbroker.network.wire import MakeWire, SocketWire
 from kbroker.protocol.header import API_VERSIONS_KEY
 
-SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security protocol
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
 SHUTDOWN_DEADLINE_MS = 100.0  # then requests that wait for something are cut off
@@ -47,14 +46,15 @@ class SocketServer:
         clock: Clock,
         *,
         unserved: UnservedClients,
-        wires: Mapping[str, MakeWire] = SERVED_WIRES,
+        make_parts: MakeParts = plaintext_parts,
     ) -> None:
         """Nothing is bound yet.
 
-        `wires` are made for the security protocols of listeners; `unserved` names clients that ask
-        for another protocol. Raises ConfigError for listeners that cannot be served.
+        `unserved` names clients that ask for another protocol. Raises ConfigError for listeners
+        that `make_parts` cannot serve.
         """
-        check_protocols(listeners, wires)
+        if not listeners:
+            raise ConfigError("listeners is empty: at least one address is needed")
         self.quotas = ConnectionQuotas(
             config.max_connections,
             config.max_connections_per_ip,
@@ -79,7 +79,7 @@ class SocketServer:
                 self.quotas,
                 socket_buffers,
                 config.socket_listen_backlog_size,
-                wires[end_point.security_protocol],
+                make_parts(end_point),
             )
             for end_point in listeners
         )
@@ -146,17 +146,3 @@ class SocketServer:
         self.stop_accepting()
         await self.processor.shutdown(deadline_ms)
         await self.pool.shutdown()
-
-
-def check_protocols(
-    listeners: Sequence[EndPoint], wires: Mapping[str, MakeWire] = SERVED_WIRES
-) -> None:
-    """Raises ConfigError if a listener has a security protocol that is not served."""
-    if not listeners:
-        raise ConfigError("listeners is empty: at least one address is needed")
-    for listener in listeners:
-        if listener.security_protocol not in wires:
-            raise ConfigError(
-                f"listener {listener} asks for {listener.security_protocol}; "
-                f"only {', '.join(wires)} is served"
-            )

@@ -8,7 +8,7 @@ from kbroker.config.config_values import invalid_value
 from kbroker.config.http_addresses import HTTP_LISTENERS, is_loopback
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
-from kbroker.network.socket_server import check_protocols
+from kbroker.network.listener_parts import plaintext_parts
 from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
@@ -35,7 +35,8 @@ def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:
 
 
 def _refuse_listeners(config: KafkaConfig) -> None:
-    check_protocols(config.end_points())
+    for end_point in config.end_points():
+        plaintext_parts(end_point)
 
 
 def _refuse_addresses(config: KafkaConfig) -> None:

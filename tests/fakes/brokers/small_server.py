@@ -16,6 +16,7 @@ from typing import Self
 
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.model import EndPoint
+from kbroker.network.listener_parts import ListenerParts
 from kbroker.network.request_handler_pool import Handle
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
@@ -69,7 +70,7 @@ class SmallServer:
             self._handle,
             SystemClock(),
             unserved=UnservedClients(),
-            wires=WIRES,
+            make_parts=lambda each: ListenerParts(WIRES[each.security_protocol]),
         )
         (bound,) = await self.server.start()
         self.server.enable_request_processing()
