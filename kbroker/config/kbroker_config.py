@@ -34,6 +34,11 @@ class KbrokerConfig(ConfigGroup):
         "HOST:PORT given to every client, no matter which address it connected to; for the first "
         "listener.",
     )
+    kbroker_open_listeners: bool = define(
+        False,
+        "Listeners that other machines reach may let in everybody: a start does not warn of them, "
+        "and obeys --listen with such an address.",
+    )
     kbroker_quorum: str = define(
         "refuse",
         "What a broker does whose KRaft settings speak of other nodes, as there is no quorum here: "

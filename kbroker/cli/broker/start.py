@@ -39,6 +39,12 @@ setting_options = options(
         "(default: 127.0.0.1:9092).",
     ),
     click.option(
+        "--open",
+        "is_open",
+        is_flag=True,
+        help="Let in everybody who reaches these addresses, also from other machines.",
+    ),
+    click.option(
         "--data",
         metavar="DIR",
         help="Data directory (default: a temporary one that is removed at the end).",
@@ -102,6 +108,7 @@ setting_options = options(
 def start(
     properties: str | None = None,
     listen: Sequence[str] = (),
+    is_open: bool = False,
     data: str | None = None,
     profile: str | None = None,
     overrides: Sequence[str] = (),
@@ -132,6 +139,7 @@ def start(
         properties=properties,
         profile=profile,
         listen=listen,
+        is_open=is_open,
         data=data,
         overrides=overrides,
         zookeeper=zookeeper,
@@ -140,7 +148,7 @@ def start(
     )
     try:
         with prepared(given, os.environ) as launch:
-            for warning in launch.settings.warnings:
+            for warning in launch.warnings():
                 say(f"warning: {warning}")
             run_until_signal(launch, hearer(launch), end_of_input if stop_at_eof else None)
     except AdoptionNeededError as error:

@@ -61,6 +61,7 @@ def check(properties: str, profile: str | None, strict: bool, output: str) -> No
 def show(
     properties: str | None,
     listen: Sequence[str],
+    is_open: bool,
     data: str | None,
     profile: str | None,
     overrides: Sequence[str],
@@ -77,6 +78,7 @@ def show(
         properties=properties,
         profile=profile,
         listen=listen,
+        is_open=is_open,
         data=data,
         overrides=overrides,
         zookeeper=zookeeper,
@@ -98,9 +100,11 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
     from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, key_among
     from kbroker.errors import ConfigError
     from kbroker.server.start.settings_sources import SettingSources, load_settings
-    from kbroker.server.start.start_refusals import refusals_of
+    from kbroker.server.start.start_refusals import refusals_of, warnings_of
 
-    errors, sound = [], {}
+    errors: list[str] = []
+    sound: dict[str, str] = {}
+    said: list[str] = []
     for name, text in values.items():
         key = key_among(name, values)
         try:
@@ -113,11 +117,12 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
     try:
         settings = load_settings(SettingSources(profile=profile, properties=sound))
         errors += map(str, refusals_of(settings.config))
+        said += warnings_of(settings.config)
     except ConfigError as error:
         errors.append(str(error))
     warnings = KafkaConfig(sound, dict.fromkeys(sound, ORIGIN_FILE)).warnings()
     return [{"severity": _ERROR, "finding": each} for each in errors] + [
-        {"severity": _WARNING, "finding": each} for each in warnings
+        {"severity": _WARNING, "finding": each} for each in (*warnings, *said)
     ]
 
 

@@ -61,6 +61,7 @@ class StartOptions:
     zookeeper: str | None = None  # HOST:PORT/chroot
     brokers: int = 1
     adopt: bool = False
+    is_open: bool = False  # other machines may come in without a login
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -89,6 +90,12 @@ class Launch:
             return None
         given = ",".join(map(str, config.advertised_end_points()))
         return f"clients are given {given} (advertised.listeners)"
+
+    def warnings(self) -> tuple[str, ...]:
+        """A line for each setting without effect, and for each thing that is obeyed but said."""
+        from kbroker.server.start.start_refusals import warnings_of
+
+        return (*self.settings.warnings, *warnings_of(self.settings.config))
 
     def note_of_controllers(self) -> str | None:
         """A note about listeners that are not served; None if all are."""
@@ -123,7 +130,7 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
     """
     chosen = _chosen(options)
     settings = _load(options, environment, chosen)
-    _check(settings, options.brokers)
+    _check(settings, options)
     if _names_data_directory(settings):
         _check_adoption(options, settings)
         yield Launch(settings=settings, brokers=options.brokers, adopt=options.adopt)
@@ -266,6 +273,8 @@ def _set_after(wait_for_end: Callable[[], None], stop: asyncio.Event) -> None:
 def _chosen(options: StartOptions) -> dict[str, str]:
     """The settings that options stand for, by name. Raises UsageError."""
     chosen = _listeners(options.listen)
+    if options.is_open:
+        chosen["kbroker.open.listeners"] = "true"
     if options.data is not None:
         if not options.data.strip():  # as an unset variable in a script gives it
             raise UsageError("--data is empty: give a directory")
@@ -333,13 +342,20 @@ def _load(
         raise UsageError(f"{error}{hint}", trouble_of(error)) from error
 
 
-def _check(settings: LoadedSettings, brokers: int) -> None:
+def _check(settings: LoadedSettings, options: StartOptions) -> None:
     """Refuse what a start would refuse later, after making its data directory."""
     # A start loads this anyway; whoever asks for settings alone need not wait for it.
-    from kbroker.server.start.start_refusals import refusals_of
+    from kbroker.server.start.start_refusals import open_end_points, refusals_of
 
-    for refusal in refusals_of(settings.config, is_cluster=brokers > 1):
+    for refusal in refusals_of(settings.config, is_cluster=options.brokers > 1):
         raise UsageError(str(refusal), trouble_of(refusal))
+    asked = _listeners(options.listen).get("listeners")
+    found = open_end_points(settings.config)
+    if found and settings.config.texts.get("listeners") == asked:
+        raise UsageError(
+            f"--listen {str(found[0]).partition('://')[2]} lets in everybody who reaches it: "
+            "--open says that this is meant"
+        )
 
 
 def properties_in(path: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from kbroker.config.config_values import invalid_value
 from kbroker.config.http_addresses import HTTP_LISTENERS, is_loopback
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
+from kbroker.model import EndPoint
 from kbroker.network.listener_parts import plaintext_parts
 from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
@@ -25,6 +26,27 @@ def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[Co
             refuse(config)
         except ConfigError as error:
             yield error
+
+
+def warnings_of(config: KafkaConfig) -> Iterator[str]:
+    """Yield a line for each thing that a start obeys, but says."""
+    found = open_end_points(config)
+    if found:
+        yield (
+            f"whoever reaches {','.join(map(str, found))} can read and change everything; "
+            "kbroker.open.listeners=true says that this is meant"
+        )
+
+
+def open_end_points(config: KafkaConfig) -> tuple[EndPoint, ...]:
+    """The listeners that other machines reach and that let in everybody; none if that is meant."""
+    if config.kbroker.kbroker_open_listeners:
+        return ()
+    return tuple(
+        each
+        for each in config.end_points()
+        if each.security_protocol == "PLAINTEXT" and not is_loopback(each.host)
+    )
 
 
 def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:

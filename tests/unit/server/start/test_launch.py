@@ -19,6 +19,10 @@ from kbroker.server.start.launch import (
 )
 
 QUORUM = ("process.roles=broker,controller", "controller.quorum.voters=1@a:9093,2@b:9093")
+SAID_OF_OPEN = (
+    "whoever reaches PLAINTEXT://:0 can read and change everything; "
+    "kbroker.open.listeners=true says that this is meant"
+)
 
 
 class ScriptedServer:
@@ -113,6 +117,8 @@ def test_listeners_that_are_not_served_are_said_and_told_to_nobody() -> None:
     [
         (StartOptions(listen=("nowhere",)), "--listen 'nowhere' is not HOST:PORT"),
         (StartOptions(listen=("9095",)), "--listen '9095' is not HOST:PORT, did you mean :9095?"),
+        (StartOptions(listen=("[::]:0",)), r"^--listen \[::\]:0 lets in everybody .*: --open"),
+        (StartOptions(listen=("127.0.0.1:0", ":0"), brokers=2), "^--listen :0 lets in everybody"),
         (StartOptions(overrides=("num.partitions",)), "is not KEY=VALUE"),
         (StartOptions(overrides=("num.partitions=x",)), "num.partitions"),
         (StartOptions(zookeeper=" "), "--zookeeper is empty"),
@@ -139,6 +145,21 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
 ) -> None:
     with pytest.raises(UsageError, match=sentence), prepared(options, {}):
         pass
+
+
+def test_open_listeners_are_obeyed_if_they_are_meant_or_with_a_warning_if_written_down() -> None:
+    options = StartOptions(listen=(":0",), is_open=True)
+    with prepared(options, {}) as launch:
+        assert launch.warnings() == ()
+    with prepared(StartOptions(listen=(":0",)), {"KBROKER_OPEN_LISTENERS": "true"}) as launch:
+        assert launch.warnings() == ()
+    options = StartOptions(listen=("127.0.0.1:0",), overrides=("listeners=PLAINTEXT://:0",))
+    with prepared(options, {}) as launch:
+        assert launch.warnings() == (SAID_OF_OPEN,)
+    with prepared(StartOptions(), {"KAFKA_LISTENERS": "PLAINTEXT://:0"}) as launch:
+        assert launch.warnings() == (SAID_OF_OPEN,)
+    with prepared(StartOptions(listen=("localhost:0", "[::1]:0")), {}) as launch:
+        assert launch.warnings() == ()
 
 
 @pytest.mark.parametrize("overrides", [QUORUM, ("process.roles=broker",)])
