@@ -39,6 +39,7 @@ WILL_BE_USED = {
     ("config/distinguished_name.py", "subject_name"): "the principal of a client's certificate",
     ("config/principal_rules.py", "user_name"): "the same",
     ("config/sasl_settings.py", "sasl_settings"): "the logins of a listener",
+    ("security_extra.py", "check_security_extra"): "tokens, certificates, encrypted settings",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
