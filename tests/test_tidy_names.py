@@ -32,7 +32,7 @@ WILL_BE_USED = {
     ("sasl/plain.py", "PlainServer"): "the same",
     ("sasl/plain.py", "check_of"): "the same, with the users of a JAAS file",
     ("sasl/oauthbearer.py", "OauthBearerServer"): "the same, with a judge of tokens",
-    ("sasl/oauthbearer.py", "bearer_message"): "brokers and commands that log in by a token",
+    ("sasl/scram_keys.py", "SaltedPasswords"): "brokers that log in at each other",
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # listeners with TLS and logins
     ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",

@@ -22,6 +22,7 @@ from kbroker.client.property_names import (
 from kbroker.config.jaas import parse_jaas
 from kbroker.model import SECURITY_PROTOCOLS
 from kbroker.near_names import did_you_mean
+from kbroker.sasl.login import Login
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -65,15 +66,6 @@ _WANT_PROTOCOL = (
     _JAAS, _USERNAME, _PASSWORD, _CA_FILE, _CA_TEXT, _TRUST_FILE, _CERTIFICATE_FILE,
     _CERTIFICATE_TEXT, _STORE_FILE, _KEY_FILE, _KEY_TEXT,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
-    """A name and a password, and the one of `MECHANISMS` that presents them."""
-
-    mechanism: str
-    username: str
-    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,5 @@
-"""Logs a link in: SaslHandshake, then the messages of the mechanism in SaslAuthenticate (KIP-43,
-KIP-152). Brokers before Kafka 1.0 expect other frames and are not served.
+"""Logs a link in, and says what to do if the broker refuses. Brokers before Kafka 1.0 expect other
+frames and are not served.
 
 Law: a refusal is a ClientError, because a person has to put something right, and no other broker of
 the cluster would let us in; it never holds a password.
@@ -11,22 +11,20 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from kbroker.client.client_error import ClientError
-from kbroker.client.connection_settings import MECHANISMS, Login
+from kbroker.client.connection_settings import MECHANISMS
 from kbroker.client.link_refusals import refused
-from kbroker.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kbroker.errors import KafkaError
 from kbroker.protocol.schema import Message
-from kbroker.sasl.plain import plain_token
-from kbroker.sasl.scram_client import ScramClient
-from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
-from kbroker.sasl.scram_messages import ScramError
+from kbroker.sasl.client_login import (
+    NONCE_BYTES,
+    ClientLogin,
+    LoginFailedError,
+    LoginTrouble,
+)
+from kbroker.sasl.login import Login
 
 Ask = Callable[[Message], Any]
 """Sends a request and returns its answer. Raises OSError, and KafkaError UNSUPPORTED_VERSION."""
-
-_NONCE_BYTES = 24
 
 
 def log_in(ask: Ask, login: Login, address: str) -> float | None:
@@ -34,69 +32,48 @@ def log_in(ask: Ask, login: Login, address: str) -> float | None:
 
     Raises ClientError, OSError.
     """
-    _agree(ask, login, address)
-    if login.mechanism == "PLAIN":
-        token = plain_token(login.username, login.password)
-        return _seconds(_token(ask, token, login, address))
-    nonce = secrets.token_urlsafe(_NONCE_BYTES)
-    mechanism = SCRAM_MECHANISMS[login.mechanism]
-    scram = ScramClient(mechanism, login.username, login.password, nonce)
+    exchange = ClientLogin(login, secrets.token_urlsafe(NONCE_BYTES))
+    request: Message | None = exchange.begin()
     try:
-        challenge = _token(ask, scram.first(), login, address).auth_bytes
-        last = _token(ask, scram.final(challenge), login, address)
-        scram.check(last.auth_bytes)
-    except ScramError as error:
-        raise refused(
-            address,
-            f"the broker does not go through {login.mechanism} as it should: {error}; check that "
-            "the address is that of your cluster",
-        ) from error
-    return _seconds(last)
-
-
-def _agree(ask: Ask, login: Login, address: str) -> None:
-    try:
-        answer = ask(SaslHandshakeRequest(mechanism=login.mechanism))
+        while request is not None:
+            request = exchange.receive(ask(request))
     except KafkaError as error:
-        raise _takes_no_login(address) from error
-    code = ErrorCode(answer.error_code)
-    if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        ours = [name for name in answer.mechanisms if name in MECHANISMS]
-        raise refused(
-            address,
-            f"the broker does not offer the login {login.mechanism}, but "
-            f"{', '.join(answer.mechanisms) or 'none'}: "
-            + (
-                f"give sasl.mechanism={ours[0]}"
-                if ours
-                else f"have it offer one of {', '.join(MECHANISMS)}"
-            ),
+        raise refused(address, _TAKES_NONE) from error
+    except LoginFailedError as error:
+        raise refused(address, _sentence(login, error)) from error
+    return exchange.session_ms / 1000 or None
+
+
+def _sentence(login: Login, failure: LoginFailedError) -> str:
+    if failure.trouble is LoginTrouble.TAKES_NONE:
+        return _TAKES_NONE
+    if failure.trouble is LoginTrouble.NOT_OFFERED:
+        return _not_offered(login, failure.offered)
+    if failure.trouble is LoginTrouble.REFUSED:
+        return (
+            f"the broker refuses the login of {login.username} with {login.mechanism} "
+            f"({failure}): check name and password, and that the user has one for this mechanism"
         )
-    if code == ErrorCode.ILLEGAL_SASL_STATE:
-        raise _takes_no_login(address)
-    if code != ErrorCode.NONE:
-        raise refused(address, f"the broker refuses the login with {code.name}")
-
-
-def _takes_no_login(address: str) -> ClientError:
-    return refused(
-        address,
-        "this port takes no login: give the port that does, or security.protocol=PLAINTEXT (SSL "
-        "with TLS)",
+    return (
+        f"the broker does not go through {login.mechanism} as it should: {failure}; check that "
+        "the address is that of your cluster"
     )
 
 
-def _token(ask: Ask, token: bytes, login: Login, address: str) -> Any:
-    answer = ask(SaslAuthenticateRequest(auth_bytes=token))
-    if answer.error_code:
-        said = answer.error_message or ErrorCode(answer.error_code).name
-        raise refused(
-            address,
-            f"the broker refuses the login of {login.username} with {login.mechanism} "
-            f"({said}): check name and password, and that the user has one for this mechanism",
-        )
-    return answer
+def _not_offered(login: Login, offered: tuple[str, ...]) -> str:
+    ours = [name for name in offered if name in MECHANISMS]
+    step = (
+        f"give sasl.mechanism={ours[0]}"
+        if ours
+        else f"have it offer one of {', '.join(MECHANISMS)}"
+    )
+    return (
+        f"the broker does not offer the login {login.mechanism}, but "
+        f"{', '.join(offered) or 'none'}: {step}"
+    )
 
 
-def _seconds(answer: Any) -> float | None:
-    return answer.session_lifetime_ms / 1000 or None
+_TAKES_NONE = (
+    "this port takes no login: give the port that does, or security.protocol=PLAINTEXT (SSL with "
+    "TLS)"
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 
 from kbroker.sasl.sasl_names import escaped
-from kbroker.sasl.scram_keys import ITERATIONS_MIN, ScramMechanism, encoded
+from kbroker.sasl.scram_keys import ITERATIONS_MIN, Derive, ScramMechanism, encoded
 from kbroker.sasl.scram_messages import NO_BINDING, ScramError, as_text, from_base64
 
 ITERATIONS_MAX = 1_000_000  # a server that asks for more keeps us busy for a second and longer
@@ -19,9 +19,17 @@ ITERATIONS_MAX = 1_000_000  # a server that asks for more keeps us busy for a se
 class ScramClient:
     """An exchange of three messages, in the order of the methods."""
 
-    def __init__(self, mechanism: ScramMechanism, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        username: str,
+        password: str,
+        nonce: str,
+        derive: Derive = ScramMechanism.salted,
+    ) -> None:
         """`nonce`: printable, random, without commas."""
         self._mechanism = mechanism
+        self._derive = derive
         self._password = password
         self._nonce = nonce
         self._first_bare = f"n={escaped(username)},r={nonce}"
@@ -43,7 +51,7 @@ class ScramClient:
                 f"{ITERATIONS_MAX}"
             )
         mechanism = self._mechanism
-        salted = mechanism.salted(self._password, from_base64(salt), int(iterations))
+        salted = self._derive(mechanism, self._password, from_base64(salt), int(iterations))
         bare = f"c={encoded(NO_BINDING.encode())},r={nonce}"
         message = f"{self._first_bare},{text},{bare}".encode()
         client_key = mechanism.client_key(salted)

@@ -11,11 +11,13 @@ import base64
 import binascii
 import hashlib
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 ITERATIONS_MIN = 4_096  # as Kafka: fewer would let a listener guess the password
 _DIGITS_MAX = 9
+_KEPT_MAX = 16  # of salted passwords
 
 
 class ScramMechanism(NamedTuple):
@@ -48,6 +50,34 @@ class ScramMechanism(NamedTuple):
         As in Kafka, no SASLprep: the password is its UTF-8.
         """
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
+
+
+Derive = Callable[[ScramMechanism, str, bytes, int], bytes]
+"""Derives a salted password: mechanism, password, salt, iterations; as `ScramMechanism.salted`."""
+
+
+class SaltedPasswords:
+    """Derives salted passwords, and keeps the last few: all brokers of a cluster ask a user for the
+    same one, and each again at every login. Its repr says nothing.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[ScramMechanism, str, bytes, int], bytes] = {}
+
+    def derive(
+        self, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int
+    ) -> bytes:
+        """Derive one, or find it. Any thread may ask."""
+        wanted = mechanism, password, salt, iterations
+        salted = self._kept.get(wanted)
+        if salted is None:
+            salted = mechanism.salted(password, salt, iterations)
+            if len(self._kept) >= _KEPT_MAX:
+                self._kept.clear()
+            self._kept[wanted] = salted
+        return salted
 
 
 SCRAM_MECHANISMS = {

@@ -13,7 +13,7 @@ import pytest
 
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.connection_settings import ConnectionSettings, Login
+from kbroker.client.connection_settings import ConnectionSettings
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import decode_request_header, encode_response_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -24,6 +24,7 @@ from kbroker.protocol.messages.sasl_authenticate import (
 )
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kbroker.protocol.schema import Message
+from kbroker.sasl.login import Login
 
 SERVED: dict[int, type[Message]] = {
     (each.spec.key or 0): each

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.connection_settings import ConnectionSettings, Login, Tls, connection_settings
+from kbroker.client.connection_settings import ConnectionSettings, Tls, connection_settings
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.sasl.login import Login
 
 _PREFIX = "kafka."
 _SECURITY_OPTIONS = ("kafka.sasl.", "kafka.security.", "kafka.ssl.")  # how their names begin

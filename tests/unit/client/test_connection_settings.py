@@ -10,7 +10,6 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import (
     UNSECURED,
     ConnectionSettings,
-    Login,
     Tls,
     check_names,
     connection_settings,
@@ -18,6 +17,7 @@ from kbroker.client.connection_settings import (
     without_effect,
 )
 from kbroker.client.exit_code import ExitCode
+from kbroker.sasl.login import Login
 
 MODULES = "org.apache.kafka.common.security"
 JAAS = f'{MODULES}.plain.PlainLoginModule required username="ann" password="a;b\\"c";'

@@ -7,9 +7,10 @@ import ssl
 import pytest
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.connection_settings import UNSECURED, Login, Tls
+from kbroker.client.connection_settings import UNSECURED, Tls
 from kbroker.client.library_options import library_settings
 from kbroker.client.tls import tls_context
+from kbroker.sasl.login import Login
 
 
 def test_a_login_over_tls_is_understood() -> None:

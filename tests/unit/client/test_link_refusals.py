@@ -9,8 +9,9 @@ import pytest
 
 from kbroker.client.broker_link import readable
 from kbroker.client.client_error import ClientError
-from kbroker.client.connection_settings import UNSECURED, ConnectionSettings, Login, Tls
+from kbroker.client.connection_settings import UNSECURED, ConnectionSettings, Tls
 from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls
+from kbroker.sasl.login import Login
 
 LOGIN = Login(mechanism="PLAIN", username="ann", password="x")
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.connection_settings import Login
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.sasl_login import log_in
 from kbroker.errors import ErrorCode, KafkaError
@@ -17,6 +16,7 @@ from kbroker.protocol.messages.sasl_authenticate import (
 )
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kbroker.protocol.schema import Message
+from kbroker.sasl.login import Login
 
 
 class FakeBroker:

@@ -9,7 +9,6 @@ import pytest
 from kbroker.client.connection_settings import (
     UNSECURED,
     ConnectionSettings,
-    Login,
     Tls,
     connection_settings,
 )
@@ -18,6 +17,7 @@ from kbroker.pipeline.sources.connector_security import (
     connector_security,
     settings_of_connector,
 )
+from kbroker.sasl.login import Login
 
 MODULES = "org.apache.kafka.common.security"
 PLAIN_LOGIN = f'{MODULES}.plain.PlainLoginModule required username="ann" password="a;b\\"c";'

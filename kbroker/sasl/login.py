@@ -1,0 +1,25 @@
+"""Login: what a client has to log in with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kbroker.sasl.oauthbearer import BearerLogin
+
+TokenSource = Callable[[], "BearerLogin"]
+"""Gives a token that is valid for now; it may take its time. Raises OSError if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """A user, and the mechanism by which the user logs in: with a name and a password, or for
+    OAUTHBEARER with what the source of tokens gives.
+    """
+
+    mechanism: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tokens: TokenSource | None = field(default=None, repr=False)
