@@ -36,7 +36,8 @@ WILL_BE_USED = {
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # listeners with TLS and logins
     ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",
-    ("config/distinguished_name.py", "subject_name"): "the principal of a client's certificate",
+    ("tls/tls_context.py", "server_context"): "the same",
+    ("tls/certificate.py", "subject_name"): "the principal of a client's certificate",
     ("config/principal_rules.py", "user_name"): "the same",
     ("config/sasl_settings.py", "sasl_settings"): "the logins of a listener",
     ("security_extra.py", "check_security_extra"): "tokens, certificates, encrypted settings",

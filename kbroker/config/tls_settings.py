@@ -27,6 +27,7 @@ _VERSIONS = ("TLSv1.2", "TLSv1.3")
 class Pem:
     """Certificates, or a key with its own, in PEM form: a file that has all of it, or texts."""
 
+    setting: str = field(default="", compare=False)  # that names it, for refusals
     file: str | None = None
     certificates: str | None = None
     key: str | None = field(default=None, repr=False)
@@ -34,12 +35,13 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """The TLS of one listener. Its suites are those of TLS 1.2 by OpenSSL's names and those of TLS
-    1.3, strongest wish first; empty tuples leave the choice to the library.
+    """The TLS of one listener. Its suites are those of TLS 1.2 by OpenSSL's names, strongest wish
+    first, and those of TLS 1.3; empty tuples leave the choice to the library.
     """
 
     own: Pem
     key_password: str | None = field(repr=False)
+    key_password_setting: str
     trusted: Pem | None  # None only if no client is asked for a certificate
     client_auth: ClientAuth
     versions: tuple[str, ...]  # of TLSv1.2 and TLSv1.3, in this order
@@ -53,6 +55,13 @@ class _Settings:
 
     def __init__(self, config: KafkaConfig, listener: str) -> None:
         self._config, self._listener = config, listener
+
+    @property
+    def has_logins(self) -> bool:
+        return any(
+            each.listener_name == self._listener and each.security_protocol == "SASL_SSL"
+            for each in self._config.end_points()
+        )
 
     def name(self, base: str) -> str:
         return self._config.listener_setting(base, self._listener)[0]
@@ -68,7 +77,7 @@ class _Settings:
 def tls_settings(config: KafkaConfig, listener: str) -> TlsSettings:
     """The TLS settings of a listener, by its name. Raises ConfigError with a sentence."""
     settings = _Settings(config, listener)
-    client_auth = cast("ClientAuth", settings.text("ssl.client.auth"))
+    client_auth = _client_auth(settings)
     trusted = _trusted(settings)
     if client_auth != "none" and trusted is None:
         raise ConfigError(
@@ -81,6 +90,7 @@ def tls_settings(config: KafkaConfig, listener: str) -> TlsSettings:
     return TlsSettings(
         own=_own(settings),
         key_password=settings.text("ssl.key.password"),
+        key_password_setting=settings.name("ssl.key.password"),
         trusted=trusted,
         client_auth=client_auth,
         versions=versions,
@@ -90,12 +100,20 @@ def tls_settings(config: KafkaConfig, listener: str) -> TlsSettings:
     )
 
 
+def _client_auth(settings: _Settings) -> ClientAuth:
+    """A listener with logins asks for certificates by a setting of its own only (KIP-684)."""
+    base = "ssl.client.auth"
+    if settings.has_logins and settings.name(base) == base:
+        return "none"
+    return cast("ClientAuth", settings.text(base))
+
+
 def _own(settings: _Settings) -> Pem:
     """The broker's key and certificates."""
     key, chain = "ssl.keystore.key", "ssl.keystore.certificate.chain"
     file = _store(settings, "key", (key, chain))
     if file is not None:
-        return Pem(file=file)
+        return Pem(setting=settings.name("ssl.keystore.location"), file=file)
     for one, other in ((key, chain), (chain, key)):
         if settings.text(one) is not None and settings.text(other) is None:
             raise ConfigError(
@@ -107,7 +125,9 @@ def _own(settings: _Settings) -> Pem:
             f"a PEM file with both, and {settings.name('ssl.keystore.type')}=PEM"
         )
     return Pem(
-        certificates=_pem(settings, chain, certificates_in), key=_pem(settings, key, private_key_in)
+        setting=settings.name(key),
+        certificates=_pem(settings, chain, certificates_in),
+        key=_pem(settings, key, private_key_in),
     )
 
 
@@ -115,9 +135,9 @@ def _trusted(settings: _Settings) -> Pem | None:
     certificates = "ssl.truststore.certificates"
     file = _store(settings, "trust", (certificates,))
     if file is not None:
-        return Pem(file=file)
+        return Pem(setting=settings.name("ssl.truststore.location"), file=file)
     text = _pem(settings, certificates, certificates_in)
-    return None if text is None else Pem(certificates=text)
+    return None if text is None else Pem(setting=settings.name(certificates), certificates=text)
 
 
 def _pem(settings: _Settings, base: str, part: Callable[[str], str]) -> str | None:
@@ -200,6 +220,10 @@ def _versions_and_suites(
         return versions, (), ()
     of_1_2 = tuple(OPENSSL_NAMES[each] for each in suites if each in OPENSSL_NAMES)
     of_1_3 = tuple(each for each in suites if each in SUITES_OF_TLS_1_3)
+    if "TLSv1.3" in versions and of_1_3 and SUITES_OF_TLS_1_3[0] not in of_1_3:
+        # Python's ssl cannot choose among them: OpenSSL takes its first if the client has it.
+        reason = f"of TLS 1.3 name {SUITES_OF_TLS_1_3[0]} too, or none"
+        raise invalid_value(suites_name, ",".join(suites), reason)
     has_suite = {"TLSv1.2": bool(of_1_2), "TLSv1.3": bool(of_1_3)}
     usable = tuple(each for each in versions if has_suite[each])
     if not usable:

@@ -6,9 +6,10 @@ from ssl import PEM_cert_to_DER_cert
 
 import pytest
 
-from kbroker.config.distinguished_name import printed_name, subject_name
+from kbroker.config.distinguished_name import printed_name
 from kbroker.config.principal_rules import NoRuleError, parse_principal_rules
 from kbroker.errors import ConfigError
+from kbroker.tls.certificate import subject_name
 from tests.source_trees import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "config"

@@ -128,6 +128,10 @@ REFUSED_TLS = [
         "none is of TLSv1.2, see ssl.enabled.protocols",
     ),
     (
+        {**FILE, "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"},
+        "of TLS 1.3 name TLS_AES_256_GCM_SHA384 too, or none",
+    ),
+    (
         {**FILE, f"{L}ssl.principal.mapping.rules": "RULE:a"},
         f"configuration {L}ssl.principal.mapping.rules: RULE:a is neither DEFAULT nor",
     ),

@@ -1,0 +1,1 @@
+"""TLS on Python's `ssl`, for listeners and for those who connect: contexts out of settings."""

@@ -1,0 +1,151 @@
+"""The contexts of TLS that settings describe.
+
+Law: whatever is wrong with a file or a text is a ConfigError of one sentence with the setting's
+name, and no secret is in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from kbroker.config.pem_text import certificates_in, private_key_in
+from kbroker.config.tls_settings import Pem, TlsSettings
+from kbroker.errors import ConfigError
+from kbroker.tls.certificate import Certificate, first_certificate
+
+_log = logging.getLogger(__name__)
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_FILE_BYTES_MAX = 16 * 1024 * 1024  # a bundle of all public authorities has 200 KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ServerTls:
+    """A context for accepted connections, and the certificate that it shows."""
+
+    context: ssl.SSLContext
+    certificate: Certificate
+    suites_of_1_3: tuple[str, ...]  # those allowed; empty: all, as Python cannot restrict them
+
+
+def server_context(tls: TlsSettings, now: datetime) -> ServerTls:
+    """Make the context of a listener; a certificate that is out of date by `now` is warned of.
+    Raises ConfigError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[tls.versions[0]]
+    context.maximum_version = _VERSIONS[tls.versions[-1]]
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.num_tickets = 1  # a client that connects again saves the signature
+    if tls.suites_of_1_2:
+        context.set_ciphers(":".join(tls.suites_of_1_2))
+    certificate = load_own(context, tls)
+    fault = certificate.fault(now)
+    if fault is not None:
+        _log.warning("%s: the certificate %s", tls.own.setting, fault)
+    context.verify_mode = _CLIENT_AUTH[tls.client_auth]
+    if tls.trusted is not None and tls.client_auth != "none":
+        load_trusted(context, tls.trusted)
+    return ServerTls(context=context, certificate=certificate, suites_of_1_3=tls.suites_of_1_3)
+
+
+def load_own(context: ssl.SSLContext, tls: TlsSettings) -> Certificate:
+    """Load a key and its certificates into a context, and return the first. Raises ConfigError."""
+    own = _read(tls.own, with_key=True)
+    assert own.certificates is not None
+    assert own.key is not None
+    try:
+        certificate = first_certificate(own.certificates)
+        # Else the key would be blamed for it.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=own.certificates)
+    except (OSError, ValueError) as error:
+        raise _unusable(own, f"the certificate cannot be read ({_reason(error)})") from error
+    is_encrypted = "ENCRYPTED" in own.key
+    if is_encrypted and tls.key_password is None:
+        raise _unusable(own, f"the key is encrypted: set {tls.key_password_setting}")
+    try:
+        with _private_file(own.key + own.certificates) as path:
+            # Without a password OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(path, password=tls.key_password or "")
+    except (OSError, ValueError) as error:
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            fault = f"the key is not that of the certificate of {certificate.subject}"
+        elif is_encrypted:
+            fault = f"{tls.key_password_setting} is not the password of the key"
+        else:
+            fault = f"the key cannot be used ({_reason(error)})"
+        raise _unusable(own, fault) from error
+    return certificate
+
+
+def load_trusted(context: ssl.SSLContext, trusted: Pem) -> None:
+    """Trust the certificates of a file or text. Raises ConfigError."""
+    pem = _read(trusted, with_key=False)
+    try:
+        context.load_verify_locations(cadata=pem.certificates)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # Java needs no root either
+    except (OSError, ValueError) as error:
+        raise _unusable(pem, f"the certificates cannot be read ({_reason(error)})") from error
+
+
+def _read(pem: Pem, *, with_key: bool) -> Pem:
+    """The same with its file as texts, read in one go, as it may be replaced at any moment."""
+    if pem.file is None:
+        return pem
+    try:
+        with open(pem.file, encoding="latin-1") as file:
+            text = file.read(_FILE_BYTES_MAX)
+    except OSError as error:
+        raise _unusable(pem, error.strerror or str(error)) from error
+    certificates = _part(pem, certificates_in, text)
+    return replace(
+        pem, certificates=certificates, key=_part(pem, private_key_in, text) if with_key else None
+    )
+
+
+def _part(pem: Pem, part: Callable[[str], str], text: str) -> str:
+    try:
+        return part(text)
+    except ValueError as error:
+        raise _unusable(pem, str(error)) from error
+
+
+@contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    """Yield the path of a file with the text, as OpenSSL reads nothing else: one in memory, or one
+    that only this user can read, for this moment.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("kbroker-key"), "w", encoding="latin-1") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    descriptor, path = tempfile.mkstemp(prefix="kbroker-", suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "w", encoding="latin-1") as file:
+            file.write(text)
+        yield path
+    finally:
+        os.unlink(path)
+
+
+def _unusable(pem: Pem, fault: str) -> ConfigError:
+    named = pem.setting if pem.file is None else f"{pem.setting}={pem.file}"
+    return ConfigError(f"{named} cannot be used: {fault}")
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "reason", None) or str(error)
