@@ -1,6 +1,13 @@
-"""Java's String.hashCode: it says which partition of an internal topic keeps a key."""
+"""Java's String.hashCode: it says which partition of an internal topic keeps a key, and in which
+order Java writes what it has in a hash table.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+_PLACES = 16  # of a new table
+_FULL = 0.75
 
 
 def java_hash(text: str) -> int:
@@ -15,3 +22,21 @@ def java_hash(text: str) -> int:
     if value == 0x80000000:
         return 0
     return value - 0x1_0000_0000 if value > 0x7FFFFFFF else value
+
+
+def hash_table_order(names: Iterable[str]) -> list[str]:
+    """The order in which java.util.Properties gives its names, given the order of their coming.
+
+    >>> hash_table_order(["SCRAM-SHA-256", "SCRAM-SHA-512"])
+    ['SCRAM-SHA-512', 'SCRAM-SHA-256']
+    """
+    come = list(names)
+    places = _PLACES
+    while len(come) >= places * _FULL:
+        places *= 2
+    return sorted(come, key=lambda name: _spread(java_hash(name)) & (places - 1))
+
+
+def _spread(number: int) -> int:
+    unsigned = number & 0xFFFFFFFF
+    return unsigned ^ unsigned >> 16

@@ -62,7 +62,7 @@ ANSWERS = (
 OF_TWO_BROKERS = (
     Accepted(
         r"^offers (Create|Renew|Expire|Describe)DelegationToken$"
-        r"|^offers (AlterClientQuotas|AlterUserScramCredentials)$"
+        r"|^offers AlterClientQuotas$"
         r"|^offers (DescribeQuorum|UnregisterBroker|AddRaftVoter|RemoveRaftVoter)$"
         r"|^offers (ConsumerGroupDescribe|ShareGroupDescribe|ShareFetch|ShareAcknowledge)$"
         r"|^offers (Initialize|Read|Write|Delete)ShareGroupState(Summary)?$"

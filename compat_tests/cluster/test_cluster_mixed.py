@@ -105,8 +105,8 @@ def test_a_kbroker_forwards_to_a_controller_of_apache_kafka(mixed: Cluster, topi
     assert code(deleted.responses[0].error_code) == "0"
 
 
-def test_both_tell_quotas_and_credentials_that_apache_kafka_stored(mixed: Cluster) -> None:
-    mixed.make_controller(APACHE)  # who alone stores credentials
+def test_both_tell_quotas_and_credentials_whoever_stored_them(mixed: Cluster) -> None:
+    mixed.make_controller(APACHE)  # who alone stores quotas
     user, client = ("user", "ä lice"), ("client-id", None)
     entries = [
         {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
@@ -115,10 +115,14 @@ def test_both_tell_quotas_and_credentials_that_apache_kafka_stored(mixed: Cluste
     ]  # fmt: skip
     credential = {"name": "ä lice", "mechanism": 1, "iterations": 4096,
                   "salt": b"salt", "salted_password": b"p" * 32}  # fmt: skip
+    other = credential | {"mechanism": 2, "iterations": 8192}
     with mixed.wire(APACHE) as wire:
         altered = wire.call(ALTER_CLIENT_QUOTAS, 1, entries=entries, validate_only=False)
         stored = wire.call(ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[], upsertions=[credential])
-    assert {entry.error_code for entry in (*altered.entries, *stored.results)} == {0}
+    with mixed.wire(1) as wire:  # at any kbroker
+        added = wire.call(ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[], upsertions=[other])
+    results = (*altered.entries, *stored.results, *added.results)
+    assert {entry.error_code for entry in results} == {0}
 
     quotas, credentials = [], []
     for number in (1, APACHE):
@@ -130,6 +134,7 @@ def test_both_tell_quotas_and_credentials_that_apache_kafka_stored(mixed: Cluste
     assert len(quotas[0]) == 3
     assert quotas[0] == quotas[1]
     assert [each.user for each in credentials[0]] == ["ä lice"]
+    assert [each.iterations for each in credentials[0][0].credential_infos] == [4096, 8192]
     assert credentials[0] == credentials[1]
 
 

@@ -1,4 +1,4 @@
-"""SCRAM credentials and access rules, where there are none of either."""
+"""SCRAM credentials that are refused, and access rules where there are none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from compat_tests.wire.wire_client import DESCRIBE_USER_SCRAM_CREDENTIALS, WireClient, code
+from compat_tests.wire.wire_client import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+    WireClient,
+    code,
+)
 
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 ANY, TOPIC, READ, ALLOW = 1, 2, 3, 3
@@ -35,6 +40,33 @@ def test_a_user_without_credentials_and_one_named_twice_are_told(wire: WireClien
     assert credentials(wire, "a", "a") == [
         "92 DUPLICATE_RESOURCE (Cannot describe SCRAM credentials for the same user twice "
         "in a single request: a)"
+    ]
+
+
+@pytest.mark.row(216)
+def test_credentials_that_nobody_may_have_are_refused(wire: WireClient) -> None:
+    def told(*upsertions: dict[str, Any], deleted: tuple[str, ...] = ()) -> list[str]:
+        deletions = [{"name": name, "mechanism": 1} for name in deleted]
+        answer = wire.call(
+            ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=deletions, upsertions=list(upsertions)
+        )
+        return [code(each.error_code, each.error_message) for each in answer.results]
+
+    asked = {"name": "a", "mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"p"}
+
+    assert told(asked | {"iterations": 4095}) == ["93 UNACCEPTABLE_CREDENTIAL (Too few iterations)"]
+    assert told(asked | {"mechanism": 9}) == [
+        "33 UNSUPPORTED_SASL_MECHANISM (Unknown SCRAM mechanism)"
+    ]
+    assert told(deleted=("nobody",)) == [
+        "91 RESOURCE_NOT_FOUND (Attempt to delete a user credential that does not exist)"
+    ]
+    assert told(asked | {"name": ""}) == ["93 UNACCEPTABLE_CREDENTIAL (Username must not be empty)"]
+    assert told(asked, asked) == [
+        "92 DUPLICATE_RESOURCE (A user credential cannot be altered twice in the same request)"
+    ]
+    assert told(asked | {"iterations": 16385}) == [
+        "93 UNACCEPTABLE_CREDENTIAL (Too many iterations)"
     ]
 
 

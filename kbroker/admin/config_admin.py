@@ -96,6 +96,12 @@ class ConfigAdmin:
         """Give resources these settings and no others (KIP-133); None for success."""
         return await self._alter_each(resources, validate_only, _forgotten, twice)
 
+    async def change_user(self, user: str, change: Base) -> None:
+        """Replace what is stored of a user by the result of `change`, which may refuse by raising.
+        Raises KafkaError.
+        """
+        await self._update(zk_paths.USER_CONFIGS, zk_paths.sanitized(user), change)
+
     # ---- inside
 
     async def _alter_each(
@@ -126,6 +132,16 @@ class ConfigAdmin:
         read = partial(self._stored.overrides, entity_type, entity)
         return await patiently(self._tree, read)
 
+    async def _update(self, entity_type: str, entity: str, change: Base) -> None:
+        try:
+            await patiently(self._tree, partial(self._stored.update, entity_type, entity, change))
+        except NodeTooLargeError as error:
+            message = (
+                f"The settings of {entity_type}/{entity} do not fit into a node of the tree, which "
+                f"takes {MAX_NODE_BYTES} bytes"
+            )
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from error
+
     async def _alter(self, resource: AlterConfigsResource, validate_only: bool, base: Base) -> None:
         _check_request(resource)
         if resource.resource_type == ResourceType.TOPIC:
@@ -143,13 +159,7 @@ class ConfigAdmin:
             change(await self._overrides(entity_type, entity))
             return
         try:
-            await patiently(self._tree, partial(self._stored.update, entity_type, entity, change))
-        except NodeTooLargeError as error:
-            message = (
-                f"The settings of {entity_type}/{entity} do not fit into a node of the tree, which "
-                f"takes {MAX_NODE_BYTES} bytes"
-            )
-            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from error
+            await self._update(entity_type, entity, change)
         except NoNodeError as error:
             raise _unknown_topic(entity) from error
 

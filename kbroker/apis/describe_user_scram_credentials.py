@@ -20,7 +20,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
+from kbroker.sasl.scram_keys import MECHANISM_NUMBERS, ScramCredential
 from kbroker.zk.zk_paths import USER_CONFIGS
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
@@ -68,7 +68,7 @@ def _result(user: str, is_twice: bool, credentials: list[Credential]) -> Result:
 
 def _credentials(overrides: Mapping[str, str]) -> list[Credential]:
     found = []
-    for number, mechanism in enumerate(SCRAM_MECHANISMS.values(), 1):
+    for number, mechanism in MECHANISM_NUMBERS.items():
         with suppress(ValueError):
             stored = ScramCredential.parse(mechanism, overrides.get(mechanism.sasl_name, ""))
             found.append(Credential(mechanism=number, iterations=stored.iterations))

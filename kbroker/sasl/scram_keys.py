@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 ITERATIONS_MIN = 4_096  # as Kafka: fewer would let a listener guess the password
+ITERATIONS_MAX = 16_384  # as Kafka, of what a client asks for: each login costs them again
 _DIGITS_MAX = 9
 _KEPT_MAX = 16  # of salted passwords
 
@@ -85,6 +86,9 @@ SCRAM_MECHANISMS = {
     for name, hash_name in (("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512"))
 }
 
+# As they are numbered in requests.
+MECHANISM_NUMBERS = dict(enumerate(SCRAM_MECHANISMS.values(), 1))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScramCredential:
@@ -101,6 +105,13 @@ class ScramCredential:
     ) -> ScramCredential:
         """Derive a credential, which takes about a microsecond an iteration."""
         salted = mechanism.salted(password, salt, iterations)
+        return cls.of_salted(mechanism, salted, salt, iterations)
+
+    @classmethod
+    def of_salted(
+        cls, mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int
+    ) -> ScramCredential:
+        """Make a credential of a password that was salted so."""
         stored_key = mechanism.hashed(mechanism.client_key(salted))
         return cls(salt, stored_key, mechanism.server_key(salted), iterations)
 

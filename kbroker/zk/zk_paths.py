@@ -7,12 +7,14 @@ base64 without padding.
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from kbroker.java_hash import hash_table_order
 from kbroker.model import (
     RECOVERED,
     SECURITY_PROTOCOLS,
@@ -84,6 +86,7 @@ PERSISTENT_PATHS = (
 )
 PRODUCER_ID_BLOCK_SIZE = 1000
 MAX_PRODUCER_ID = 2**63 - 1
+_NOT_IN_PATHS = re.compile(rb"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,16 @@ def config_path(entity_type: str, name: str) -> str:
     `name` is already sanitized and may be a path (user and client together).
     """
     return f"{CONFIG}/{entity_type}/{name}"
+
+
+def sanitized(name: str) -> str:
+    """The name of a user, client or address as it stands in a path: as in a URL.
+
+    >>> sanitized("ann @ home")
+    'ann%20%40%20home'
+    """
+    octets = name.encode(errors="replace")
+    return _NOT_IN_PATHS.sub(lambda found: b"%%%02X" % found[0][0], octets).decode()
 
 
 def config_change_prefix() -> str:
@@ -372,8 +385,9 @@ def decode_controller_epoch(data: bytes | None) -> int:
 
 
 def encode_config(overrides: Mapping[str, str]) -> bytes:
-    """Data of an entity's overrides, version 1."""
-    return encode_json({"version": 1, "config": dict(overrides)})
+    """Data of an entity's overrides, version 1, in the order of the hash table that Kafka has."""
+    ordered = {name: overrides[name] for name in hash_table_order(overrides)}
+    return encode_json({"version": 1, "config": ordered})
 
 
 def decode_config(path: str, data: bytes | None) -> dict[str, str]:

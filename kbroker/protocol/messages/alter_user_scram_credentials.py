@@ -5,6 +5,7 @@ v0: flexible.
 
 from __future__ import annotations
 
+from kbroker.errors import ErrorCode
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
@@ -31,6 +32,24 @@ class AlterUserScramCredentialsRequest(Message):
     upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = wire(
         "[]ScramCredentialUpsertion", default=[]
     )
+
+    def error_response(
+        self, code: ErrorCode, _version: int, message: str | None = None, throttle_time_ms: int = 0
+    ) -> AlterUserScramCredentialsResponse:
+        """Every user is named once, whichever of the two arrays names it."""
+        kind = AlterUserScramCredentialsResponse
+        users = dict.fromkeys(
+            [*(each.name for each in self.deletions), *(each.name for each in self.upsertions)]
+        )
+        return kind(
+            throttle_time_ms=throttle_time_ms,
+            results=[
+                kind.AlterUserScramCredentialsResult(
+                    user=user, error_code=code, error_message=message
+                )
+                for user in users
+            ],
+        )
 
 
 @message(key=51, versions="0", flexible="0+")

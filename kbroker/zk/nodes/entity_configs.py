@@ -2,7 +2,8 @@
 
 Law: a change expects the version that was read, and is written in one transaction with the
 notification that makes every broker read it. So no change is lost to a simultaneous one, and none
-goes unnoticed.
+goes unnoticed. As in Kafka, a user, client or address without overrides has no node, unless one
+that has some is within it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,
     CreateOp,
+    DeleteOp,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     Op,
     SetOp,
 )
@@ -27,6 +30,7 @@ Overrides = dict[str, str]
 Names = tuple[str | None, ...]
 """What an entity is called, and what it is within, the outer one first; None is the default."""
 
+_GO_WHEN_EMPTY = frozenset({zk_paths.CLIENT_CONFIGS, zk_paths.USER_CONFIGS, zk_paths.IP_CONFIGS})
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
@@ -86,12 +90,12 @@ class ZkEntityConfigs:
         """
         path = zk_paths.config_path(entity_type, name)
         for _ in range(MAX_CONFLICTS):
-            ops = [await self._write(path, change), _notification(entity_type, name)]
+            ops = [await self._write(entity_type, path, change), _notification(entity_type, name)]
             if entity_type == zk_paths.TOPIC_CONFIGS:
                 ops.append(CheckOp(zk_paths.topic_path(name), ANY_VERSION))
             try:
                 await self._zk.tree.multi(ops)
-            except (BadVersionError, NodeExistsError):
+            except (BadVersionError, NodeExistsError, NotEmptyError):
                 continue
             except NoNodeError as error:
                 if error.op_index == 2:
@@ -102,13 +106,18 @@ class ZkEntityConfigs:
             return
         raise BadVersionError(path)
 
-    async def _write(self, path: str, change: Callable[[Overrides], Overrides]) -> Op:
+    async def _write(
+        self, entity_type: str, path: str, change: Callable[[Overrides], Overrides]
+    ) -> Op:
         try:
             data, stat = await self._zk.tree.get(path)
         except NoNodeError:
             return CreateOp(path, zk_paths.encode_config(change({})))
-        before = self._zk.decoded(zk_paths.decode_config, path, data) or {}
-        return SetOp(path, zk_paths.encode_config(change(before)), stat.version)
+        after = change(self._zk.decoded(zk_paths.decode_config, path, data) or {})
+        goes = not after and entity_type in _GO_WHEN_EMPTY
+        if goes and not await self._zk.children(path):
+            return DeleteOp(path, stat.version)
+        return SetOp(path, zk_paths.encode_config(after), stat.version)
 
 
 def _names(path: str) -> Names:

@@ -10,7 +10,6 @@ makes a node to learn whether it is there, and tries a `set` before a `create`; 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -22,8 +21,6 @@ from tests.fakes.trees.recording_tree import Transaction, Write
 NOT_THERE_YET = {
     10: "client quotas",
     11: "client quotas",
-    12: "SCRAM users",
-    13: "SCRAM users",
     14: "ACLs",
     15: "ACLs",
 }
@@ -43,16 +40,6 @@ def features_of_brokers(transactions: list[Transaction]) -> list[Transaction]:
     ZooKeeper. Kafka's controllers only read the names of features that the cluster uses.
     """
     return _each_write(transactions, lambda write: _with_data(write, without_features))
-
-
-def order_of_overrides(transactions: list[Transaction]) -> list[Transaction]:
-    """Kafka writes overrides in the order of a Java hash table, kbroker in that of their setting;
-    it means nothing.
-    """
-    return _each_write(
-        transactions,
-        lambda write: _with_data(write, sorted_overrides) if _is_config(write) else write,
-    )
 
 
 def nodes_of_the_authorizer(transactions: list[Transaction]) -> list[Transaction]:
@@ -140,7 +127,6 @@ def topics_made_at_once(transactions: list[Transaction]) -> list[Transaction]:
 RULES: tuple[Rule, ...] = (
     timestamps,
     features_of_brokers,
-    order_of_overrides,
     nodes_of_the_authorizer,
     fence_of_a_migration,
     seat_left_before_the_session,
@@ -173,13 +159,6 @@ def without_features(data: str) -> str:
     return _FEATURES.sub('"features":{}', data)
 
 
-def sorted_overrides(data: str) -> str:
-    """Data of a settings node with the overrides in the order of their names."""
-    document = json.loads(data)
-    document["config"] = dict(sorted(document["config"].items()))
-    return json.dumps(document, separators=(",", ":"))
-
-
 def _each_write(
     transactions: list[Transaction], change: Callable[[Write], Write]
 ) -> list[Transaction]:
@@ -188,10 +167,6 @@ def _each_write(
 
 def _with_data(write: Write, change: Callable[[str], str]) -> Write:
     return replace(write, data=change(write.data)) if write.data else write
-
-
-def _is_config(write: Write) -> bool:
-    return write.path.startswith("/config/") and not write.path.startswith("/config/changes")
 
 
 def _is_new_topic(write: Write) -> bool:

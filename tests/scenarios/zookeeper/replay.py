@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from uuid import UUID
 
 from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.scram_users import UserChange
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.state_machines.reassignment_phases import AlterPartitionReassignments
@@ -179,6 +180,12 @@ class ReplayCluster(FollowingCluster):
         )
         (error,) = await at.configs.incremental_alter([resource], False)
         assert error is None, error
+
+    async def alter_user(
+        self, name: str, stored: dict[str, str] | None = None, deleted: Iterable[str] = ()
+    ) -> None:
+        change = UserChange(set(deleted), stored or {})
+        await self.controller.configs.change_user(name, change.applied)
 
     async def reassign(self, partition: TopicPartition, target: tuple[int, ...] | None) -> None:
         event = AlterPartitionReassignments({partition: target})

@@ -5,6 +5,7 @@ event, and so is the whole tree at the four moments it was dumped at.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from functools import cache
 
@@ -18,7 +19,6 @@ from tests.scenarios.zookeeper.differences import (
     RULES,
     Rule,
     masked,
-    sorted_overrides,
     without_differences,
     without_features,
 )
@@ -113,8 +113,6 @@ def nodes(tree: dict[str, Node]) -> list[str]:
     shown = []
     for path, node in sorted(tree.items()):
         data = node.data and without_features(masked(node.data))
-        if data and path.startswith("/config/") and "/changes/" not in path:
-            data = sorted_overrides(data)
         if path != "/":
             shown.append(
                 f"{path} {data} ephemeral={node.is_ephemeral}"
@@ -147,6 +145,16 @@ async def move_slowly(cluster: ReplayCluster) -> None:
     for broker in cluster.following():
         broker.is_slow = True
     await cluster.reassign(MOVING[0], (1,))
+
+
+async def set_credentials(cluster: ReplayCluster) -> None:
+    """Those of the fixture, whose passwords nobody knows any more."""
+    for transaction in transactions_of("12-scram-users-set"):
+        for write in transaction.writes:
+            if write.path.startswith("/config/users/"):
+                stored = json.loads(write.data or "")["config"]
+                scram = {name: text for name, text in stored.items() if name.startswith("SCRAM-")}
+                await cluster.alter_user(write.path.rpartition("/")[2], stored=scram)
 
 
 async def cancel_move(cluster: ReplayCluster) -> None:
@@ -188,6 +196,8 @@ ACTIONS: dict[int, Callable[[ReplayCluster], Awaitable[None]]] = {
     7: topic_config({"min.insync.replicas": None}),
     8: lambda c: c.alter_configs(c.brokers[1], BROKER, "1", {"log.cleaner.threads": "2"}),
     9: lambda c: c.alter_configs(c.controller, BROKER, "", {"message.max.bytes": "2000000"}),
+    12: set_credentials,
+    13: lambda c: c.alter_user("bob", deleted=["SCRAM-SHA-512"]),
     16: lambda c: c.allocate_producer_ids(),
     17: lambda c: c.create_offsets_topic(),
     18: lambda c: c.create_topics(c.topic("moving", assignment=[[0], [0]])),

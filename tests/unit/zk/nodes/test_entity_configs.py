@@ -45,7 +45,7 @@ async def test_settings_and_their_notification_are_one_transaction_with_kafkas_b
     await configs.update("topics", "t", lambda old: old | {"a": "1"})
     assert tree.zxid == before + 2
     data, _ = await tree.session().get("/config/topics/t")
-    assert data == b'{"version":1,"config":{"retention.ms":"5","a":"1"}}'
+    assert data == b'{"version":1,"config":{"a":"1","retention.ms":"5"}}'
     assert await changes(tree) == [b'{"version":2,"entity_path":"topics/t"}'] * 2
     assert await configs.overrides("topics", "t") == {"retention.ms": "5", "a": "1"}
     assert await configs.entities("topics") == ["t"]

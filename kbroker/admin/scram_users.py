@@ -1,0 +1,107 @@
+"""Changes of users' SCRAM credentials (KIP-554): what of a request can be done, and what is stored
+of a user afterwards.
+
+Law: a user's changes are done together or refused together, with the codes and sentences of Kafka
+3.9; what cannot be done for one user is done for the others. No error repeats a salt or a key.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from kbroker.sasl.scram_keys import (
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    MECHANISM_NUMBERS,
+    ScramCredential,
+)
+
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+Entry = Deletion | Upsertion
+
+_NO_NODES = (".", "..")  # a path may not have them: Kafka fails with an error of its ZooKeeper
+
+
+@dataclass(slots=True, repr=False)
+class UserChange:
+    """The credentials that one user gets and loses, by the name of the mechanism."""
+
+    deleted: set[str] = field(default_factory=set)
+    stored: dict[str, str] = field(default_factory=dict)
+
+    def applied(self, before: Mapping[str, str]) -> dict[str, str]:
+        """Return all that is stored of the user afterwards.
+
+        Raises KafkaError if a credential to delete is not there.
+        """
+        if not self.deleted <= before.keys():
+            message = "Attempt to delete a user credential that does not exist"
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message)
+        kept = {name: text for name, text in before.items() if name not in self.deleted}
+        return kept | self.stored
+
+
+def user_changes(
+    deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+) -> tuple[dict[str, KafkaError], dict[str, UserChange]]:
+    """Return the users whose changes are refused, and why, and what to do for the others."""
+    entries: list[Entry] = [*deletions, *upsertions]
+    refused: dict[str, KafkaError] = {}
+    for entry in entries:
+        refusal = _refusal(entry)
+        if refusal is not None:
+            refused[entry.name] = refusal  # of several, the last one: as in Kafka
+    counts = Counter((entry.name, entry.mechanism) for entry in entries)
+    for (user, _), count in counts.items():
+        if count > 1 and user not in refused:
+            message = "A user credential cannot be altered twice in the same request"
+            refused[user] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
+    changes = {user: UserChange() for user, _ in counts if user not in refused}
+    for deletion in deletions:
+        if deletion.name in changes:
+            name = MECHANISM_NUMBERS[deletion.mechanism].sasl_name
+            changes[deletion.name].deleted.add(name)
+    for upsertion in upsertions:
+        if upsertion.name in changes:
+            name = MECHANISM_NUMBERS[upsertion.mechanism].sasl_name
+            changes[upsertion.name].stored[name] = _credential(upsertion)
+    return refused, changes
+
+
+def _refusal(entry: Entry) -> KafkaError | None:
+    if not entry.name:
+        return _unacceptable("Username must not be empty")
+    if entry.name in _NO_NODES:
+        return _unacceptable(f"Username must not be {entry.name}")
+    if entry.mechanism not in MECHANISM_NUMBERS:
+        return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(entry, Deletion):
+        return None
+    if entry.iterations < ITERATIONS_MIN:
+        return _unacceptable("Too few iterations")
+    if entry.iterations > ITERATIONS_MAX:
+        return _unacceptable("Too many iterations")
+    if not entry.salted_password:
+        return _unacceptable("Salted password must not be empty")
+    return None
+
+
+def _unacceptable(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, message)
+
+
+def _credential(upsertion: Upsertion) -> str:
+    return str(
+        ScramCredential.of_salted(
+            MECHANISM_NUMBERS[upsertion.mechanism],
+            upsertion.salted_password,
+            upsertion.salt,
+            upsertion.iterations,
+        )
+    )
