@@ -37,6 +37,7 @@ WILL_BE_USED = {
     # listeners with TLS and logins
     ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",
     ("tls/tls_context.py", "server_context"): "the same",
+    ("tls/tls_context.py", "client_context"): "brokers that connect to each other",
     ("tls/certificate.py", "subject_name"): "the principal of a client's certificate",
     ("config/principal_rules.py", "user_name"): "the same",
     ("config/sasl_settings.py", "sasl_settings"): "the logins of a listener",

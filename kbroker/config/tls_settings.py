@@ -20,7 +20,7 @@ from kbroker.errors import ConfigError
 from kbroker.near_names import did_you_mean
 
 ClientAuth = Literal["none", "requested", "required"]
-_VERSIONS = ("TLSv1.2", "TLSv1.3")
+VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,20 @@ class TlsSettings:
     suites_of_1_2: tuple[str, ...]
     suites_of_1_3: tuple[str, ...]
     principal_rules: PrincipalRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """TLS towards servers of one kind. Suites are as in TlsSettings."""
+
+    own: Pem | None  # with its key
+    key_password: str | None = field(repr=False)
+    key_password_setting: str
+    trusted: Pem | None  # None: whom the system trusts
+    checks_host_name: bool
+    versions: tuple[str, ...]
+    suites_of_1_2: tuple[str, ...]
+    suites_of_1_3: tuple[str, ...]
 
 
 class _Settings:
@@ -168,7 +182,7 @@ def _store(
         )
     if file is not None and not is_pem:
         raise invalid_value(
-            type_name, store_type, _conversion(file, store_type, kind, location_name)
+            type_name, store_type, conversion(file, store_type, kind, location_name)
         )
     if settings.text(f"{base}password") is not None and is_pem:
         own = f": {settings.name('ssl.key.password')} is the key's" if kind == "key" else ""
@@ -179,7 +193,9 @@ def _store(
     return file
 
 
-def _conversion(file: str, store_type: str, kind: str, location_name: str) -> str:
+def conversion(
+    file: str, store_type: str, kind: Literal["key", "trust"], location_name: str
+) -> str:
     """The commands that make a PEM file of a store which only Java reads."""
     stem = file.rpartition(".")[0] or file
     if kind == "trust":
@@ -204,30 +220,40 @@ def _conversion(file: str, store_type: str, kind: str, location_name: str) -> st
 def _versions_and_suites(
     settings: _Settings,
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The versions of TLS that have a suite, and the suites of each."""
-    name = settings.name("ssl.enabled.protocols")
-    asked = settings.texts("ssl.enabled.protocols")
-    for version in asked:
-        if version not in _VERSIONS:
-            raise invalid_value(name, version, f"only {' and '.join(_VERSIONS)} are served")
-    versions = tuple(each for each in _VERSIONS if each in asked) or _VERSIONS
-    suites_name, suites = settings.name("ssl.cipher.suites"), settings.texts("ssl.cipher.suites")
-    for suite in suites:
+    name, suites_name = "ssl.enabled.protocols", "ssl.cipher.suites"
+    return versions_and_suites(
+        (settings.name(name), settings.texts(name)),
+        (settings.name(suites_name), settings.texts(suites_name)),
+    )
+
+
+def versions_and_suites(
+    asked: tuple[str, tuple[str, ...]], suites: tuple[str, tuple[str, ...]]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The versions of TLS that have a suite, and the suites of each; of two settings, each with its
+    name. Raises ConfigError.
+    """
+    name, suites_name = asked[0], suites[0]
+    for version in asked[1]:
+        if version not in VERSIONS:
+            raise invalid_value(name, version, f"only {' and '.join(VERSIONS)} are served")
+    versions = tuple(each for each in VERSIONS if each in asked[1]) or VERSIONS
+    for suite in suites[1]:
         if suite not in OPENSSL_NAMES and suite not in SUITES_OF_TLS_1_3:
             hint = did_you_mean(suite, [*OPENSSL_NAMES, *SUITES_OF_TLS_1_3], shown=1)
             raise invalid_value(suites_name, suite, f"no such suite is served{hint}")
-    if not suites:
+    if not suites[1]:
         return versions, (), ()
-    of_1_2 = tuple(OPENSSL_NAMES[each] for each in suites if each in OPENSSL_NAMES)
-    of_1_3 = tuple(each for each in suites if each in SUITES_OF_TLS_1_3)
+    of_1_2 = tuple(OPENSSL_NAMES[each] for each in suites[1] if each in OPENSSL_NAMES)
+    of_1_3 = tuple(each for each in suites[1] if each in SUITES_OF_TLS_1_3)
     if "TLSv1.3" in versions and of_1_3 and SUITES_OF_TLS_1_3[0] not in of_1_3:
         # Python's ssl cannot choose among them: OpenSSL takes its first if the client has it.
         reason = f"of TLS 1.3 name {SUITES_OF_TLS_1_3[0]} too, or none"
-        raise invalid_value(suites_name, ",".join(suites), reason)
+        raise invalid_value(suites_name, ",".join(suites[1]), reason)
     has_suite = {"TLSv1.2": bool(of_1_2), "TLSv1.3": bool(of_1_3)}
     usable = tuple(each for each in versions if has_suite[each])
     if not usable:
         raise invalid_value(
-            suites_name, ",".join(suites), f"none is of {' or '.join(versions)}, see {name}"
+            suites_name, ",".join(suites[1]), f"none is of {' or '.join(versions)}, see {name}"
         )
     return usable, of_1_2, of_1_3

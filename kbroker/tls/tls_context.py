@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kbroker.config.pem_text import certificates_in, private_key_in
-from kbroker.config.tls_settings import Pem, TlsSettings
+from kbroker.config.tls_settings import ClientTls, Pem, TlsSettings
 from kbroker.errors import ConfigError
 from kbroker.tls.certificate import Certificate, first_certificate
 
@@ -44,14 +44,9 @@ def server_context(tls: TlsSettings, now: datetime) -> ServerTls:
     """Make the context of a listener; a certificate that is out of date by `now` is warned of.
     Raises ConfigError.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = _VERSIONS[tls.versions[0]]
-    context.maximum_version = _VERSIONS[tls.versions[-1]]
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context = _context(ssl.PROTOCOL_TLS_SERVER, tls)
     context.num_tickets = 1  # a client that connects again saves the signature
-    if tls.suites_of_1_2:
-        context.set_ciphers(":".join(tls.suites_of_1_2))
-    certificate = load_own(context, tls)
+    certificate = load_own(context, tls.own, tls.key_password, tls.key_password_setting)
     fault = certificate.fault(now)
     if fault is not None:
         _log.warning("%s: the certificate %s", tls.own.setting, fault)
@@ -61,9 +56,36 @@ def server_context(tls: TlsSettings, now: datetime) -> ServerTls:
     return ServerTls(context=context, certificate=certificate, suites_of_1_3=tls.suites_of_1_3)
 
 
-def load_own(context: ssl.SSLContext, tls: TlsSettings) -> Certificate:
-    """Load a key and its certificates into a context, and return the first. Raises ConfigError."""
-    own = _read(tls.own, with_key=True)
+def client_context(tls: ClientTls) -> ssl.SSLContext:
+    """Make the context of connections to servers. Raises ConfigError."""
+    context = _context(ssl.PROTOCOL_TLS_CLIENT, tls)
+    context.check_hostname = tls.checks_host_name
+    if tls.own is not None:
+        load_own(context, tls.own, tls.key_password, tls.key_password_setting)
+    if tls.trusted is not None:
+        load_trusted(context, tls.trusted)
+    else:
+        context.load_default_certs()
+    return context
+
+
+def _context(kind: int, tls: TlsSettings | ClientTls) -> ssl.SSLContext:
+    context = ssl.SSLContext(kind)
+    context.minimum_version = _VERSIONS[tls.versions[0]]
+    context.maximum_version = _VERSIONS[tls.versions[-1]]
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    if tls.suites_of_1_2:
+        context.set_ciphers(":".join(tls.suites_of_1_2))
+    return context
+
+
+def load_own(
+    context: ssl.SSLContext, of: Pem, password: str | None, password_setting: str
+) -> Certificate:
+    """Load a key and its certificates into a context, and return the first. `password` is that of
+    the key. Raises ConfigError.
+    """
+    own = _read(of, with_key=True)
     assert own.certificates is not None
     assert own.key is not None
     try:
@@ -73,17 +95,17 @@ def load_own(context: ssl.SSLContext, tls: TlsSettings) -> Certificate:
     except (OSError, ValueError) as error:
         raise _unusable(own, f"the certificate cannot be read ({_reason(error)})") from error
     is_encrypted = "ENCRYPTED" in own.key
-    if is_encrypted and tls.key_password is None:
-        raise _unusable(own, f"the key is encrypted: set {tls.key_password_setting}")
+    if is_encrypted and password is None:
+        raise _unusable(own, f"the key is encrypted: set {password_setting}")
     try:
         with _private_file(own.key + own.certificates) as path:
             # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(path, password=tls.key_password or "")
+            context.load_cert_chain(path, password=password or "")
     except (OSError, ValueError) as error:
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             fault = f"the key is not that of the certificate of {certificate.subject}"
         elif is_encrypted:
-            fault = f"{tls.key_password_setting} is not the password of the key"
+            fault = f"{password_setting} is not the password of the key"
         else:
             fault = f"the key cannot be used ({_reason(error)})"
         raise _unusable(own, fault) from error

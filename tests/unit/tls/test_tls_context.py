@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.config.tls_settings import tls_settings
+from kbroker.config.tls_settings import ClientTls, Pem, tls_settings
 from kbroker.errors import ConfigError
 from kbroker.tls.certificate import first_certificate
-from kbroker.tls.tls_context import ServerTls, server_context
+from kbroker.tls.tls_context import ServerTls, client_context, server_context
 from tests.fakes.certificates import Authority, Issued
 
 SECRET = "se.cret"
@@ -107,3 +108,52 @@ def test_a_certificate_that_is_out_of_date_is_warned_of(
     sound, now = first_certificate(authority.certificate.read_text()), datetime.now(UTC)
     assert sound.fault(now) is None
     assert "is not valid before" in str(sound.fault(now - timedelta(days=2)))
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> ssl.SSLObject:
+    """The server's side of a connection to `host`."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    accepted = server.wrap_bio(there, back, server_side=True)
+    connected = client.wrap_bio(back, there, server_hostname=host)
+    waiting = [connected, accepted]
+    while waiting:
+        try:
+            waiting[0].do_handshake()
+            waiting.pop(0)
+        except ssl.SSLWantReadError:
+            waiting.reverse()
+    return accepted
+
+
+def test_a_client_shows_its_certificate_and_knows_whom_it_trusts(
+    authority: Authority, broker: Issued
+) -> None:
+    server = context_of(
+        authority.issue("server").settings() | authority.trust() | {"ssl.client.auth": "required"}
+    ).context
+    settings = ClientTls(
+        own=Pem(setting="own", file=str(broker.pem)),
+        key_password=SECRET,
+        key_password_setting="its.password",
+        trusted=Pem(file=str(authority.certificate)),
+        checks_host_name=True,
+        versions=("TLSv1.2",),
+        suites_of_1_2=("ECDHE-ECDSA-AES128-GCM-SHA256",),
+        suites_of_1_3=(),
+    )
+    accepted = handshake(server, client_context(settings), "127.0.0.1")
+
+    assert accepted.cipher() == ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLSv1.2", 128)
+    shown = first_certificate(
+        ssl.DER_cert_to_PEM_cert(accepted.getpeercert(binary_form=True) or b"")
+    )
+    assert shown.subject == "CN=b1,O=Acme"
+    with pytest.raises(ssl.SSLCertVerificationError, match="not valid for 'other'"):
+        handshake(server, client_context(settings), "other")
+    handshake(server, client_context(replace(settings, checks_host_name=False)), "other")
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate verify failed"):
+        handshake(server, client_context(replace(settings, trusted=None)), "127.0.0.1")
+    with pytest.raises(
+        ConfigError, match=f"^own={broker.pem} cannot be used: .*its.password is not"
+    ):
+        client_context(replace(settings, key_password="other"))
