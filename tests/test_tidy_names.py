@@ -40,8 +40,7 @@ WILL_BE_USED = {
     ("tls/tls_context.py", "client_context"): "brokers that connect to each other",
     ("tls/certificate.py", "subject_name"): "the principal of a client's certificate",
     ("config/principal_rules.py", "user_name"): "the same",
-    ("config/sasl_settings.py", "sasl_settings"): "the logins of a listener",
-    ("security_extra.py", "check_security_extra"): "tokens, certificates, encrypted settings",
+    ("tokens/listener_judge.py", "judge_of"): "listeners that offer OAUTHBEARER",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

@@ -58,6 +58,12 @@ class KbrokerConfig(ConfigGroup):
         one_of=("auto", "uvloop", "asyncio"),
         importance="low",
     )
+    kbroker_oauthbearer_unsecured: bool = define(
+        False,
+        "Take OAUTHBEARER tokens that nobody has signed, on listeners that only this machine "
+        "reaches: anybody there is who they say.",
+        support="not yet",
+    )
     kbroker_slow_request_ms: int = define(
         -1,
         "Log requests that took longer to answer, beyond what their client asked to wait; -1: "
