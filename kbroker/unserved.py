@@ -32,7 +32,10 @@ CONSUMER_PROTOCOL = Unserved(
     "the consumer group protocol of KIP-848", "set group.protocol=classic in the client"
 )
 SHARE_GROUPS = Unserved("share groups", "read with a consumer group")
-SASL = Unserved("SASL logins", "set security.protocol=PLAINTEXT in the client")
+SASL = Unserved(
+    "SASL logins on a listener without them",
+    "set security.protocol=PLAINTEXT in the client (SSL with TLS), or use a listener with SASL",
+)
 TLS = Unserved("TLS", "set security.protocol=PLAINTEXT in the client")
 HTTP = Unserved("HTTP", "connect with a Kafka client; `kbroker health` checks whether it answers")
 

@@ -28,10 +28,7 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # logins at the broker's listeners
-    ("sasl/scram_server.py", "ScramServer"): "what such a listener offers",
-    ("sasl/plain.py", "PlainServer"): "the same",
-    ("sasl/plain.py", "check_of"): "the same, with the users of a JAAS file",
-    ("sasl/oauthbearer.py", "OauthBearerServer"): "the same, with a judge of tokens",
+    ("sasl/oauthbearer.py", "OauthBearerServer"): "what a listener offers, with a judge of tokens",
     ("sasl/scram_keys.py", "SaltedPasswords"): "brokers that log in at each other",
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # listeners with TLS and logins
@@ -46,7 +43,6 @@ WILL_BE_USED = {
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
     ("zk/embedded/embedded_tree.py", "renew"): "a broker that loses its session in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
-    ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
     # entrances of their own

@@ -79,4 +79,6 @@ async def test_aiokafka_gives_a_login_up(broker: BrokerProcess) -> None:
     await producer.stop()
 
     (told,) = told_of(broker, "aio-sasl")
-    assert told.startswith(" asks for SASL logins, which this broker does not serve: ")
+    assert told.startswith(
+        " asks for SASL logins on a listener without them, which this broker does not serve: "
+    )

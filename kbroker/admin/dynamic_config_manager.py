@@ -44,6 +44,7 @@ class DynamicConfigManager:
         self._is_stale = False  # everything has to be read again
         self._handlers: dict[str, list[ConfigHandler]] = {}
         self._topics: dict[str, dict[str, str]] = {}
+        self._known: dict[str, set[str]] = {}  # entities with overrides, by type
         self._reading = asyncio.Lock()  # one that began earlier must not end later
         self._watcher = ChangeNotificationWatcher(
             zk.tree, zk_paths.CONFIG_CHANGES, self._on_notification, clock
@@ -53,20 +54,20 @@ class DynamicConfigManager:
         self._task: asyncio.Task[None] | None = None
 
     def add_handler(self, entity_type: str, handler: ConfigHandler) -> None:
-        """Call `handler` for each changed entity of a type; for brokers' also at `start`."""
+        """Call `handler` for each changed entity of a type; of all but topics also at `start`."""
         self._handlers.setdefault(entity_type, []).append(handler)
 
     async def start(self) -> None:
         """Follow changes.
 
-        Then read the overrides of all topics and brokers, and call the handlers of the brokers'.
+        Then read the overrides of all topics and of what has handlers, and call the latter.
         """
         self._session_id = self._tree.session_id
         self._tree.add_session_listener(self._on_session_state)
         await self._watcher.start()
         await self.load_topics(await self._stored.entities(zk_paths.TOPIC_CONFIGS))
-        for entity in await self._stored.entities(zk_paths.BROKER_CONFIGS):
-            await self._tell(zk_paths.BROKER_CONFIGS, entity)
+        for entity_type in self._followed():
+            await self._tell(entity_type, await self._stored.entities(entity_type))
         self._task = asyncio.create_task(self._run(), name="dynamic settings")
 
     async def stop(self) -> None:
@@ -138,10 +139,10 @@ class DynamicConfigManager:
 
     async def _read_again(self) -> None:
         entities = []
-        for entity_type in self._handlers:
-            if entity_type != zk_paths.TOPIC_CONFIGS:
-                names = await self._stored.entities(entity_type)
-                entities += [f"{entity_type}/{name}" for name in names]
+        for entity_type in self._followed():
+            names = await self._stored.entities(entity_type)
+            gone = self._known.get(entity_type, set()).difference(names)
+            entities += [f"{entity_type}/{name}" for name in (*names, *gone)]
         named = await self._stored.entities(zk_paths.TOPIC_CONFIGS)
         before = dict(self._topics)
         await self.load_topics(dict.fromkeys([*before, *named]))
@@ -155,18 +156,30 @@ class DynamicConfigManager:
     async def _apply(self, entity_type: str, entity: str) -> None:
         if entity_type == zk_paths.TOPIC_CONFIGS:
             await self.load_topics([entity])
-        await self._tell(entity_type, entity)
+        await self._tell(entity_type, [entity])
 
-    async def _tell(self, entity_type: str, entity: str) -> None:
+    def _followed(self) -> list[str]:
+        """The types whose entities are all told at a start."""
+        return [each for each in self._handlers if each != zk_paths.TOPIC_CONFIGS]
+
+    async def _tell(self, entity_type: str, entities: list[str]) -> None:
         handlers = self._handlers.get(entity_type)
         if not handlers:
             return
-        overrides = (await self._stored.all_overrides(entity_type, [entity])).get(entity)
-        if overrides is None:
-            return  # reported; the old settings stay in force
-        for handler in handlers:
-            try:
-                handler(entity, overrides)
-            except ConfigError as error:
-                # Not written by a broker; as in Kafka, no reason not to start.
-                _log.error("settings of %s/%s are not applied: %s", entity_type, entity, error)
+        # What cannot be read is reported; the old settings stay in force.
+        found = await self._stored.all_overrides(entity_type, entities)
+        for entity, overrides in found.items():
+            self._note(entity_type, entity, overrides)
+            for handler in handlers:
+                try:
+                    handler(entity, overrides)
+                except ConfigError as error:
+                    # Not written by a broker; as in Kafka, no reason not to start.
+                    _log.error("settings of %s/%s are not applied: %s", entity_type, entity, error)
+
+    def _note(self, entity_type: str, entity: str, overrides: Mapping[str, str]) -> None:
+        known = self._known.setdefault(entity_type, set())
+        if overrides:
+            known.add(entity)
+        else:
+            known.discard(entity)

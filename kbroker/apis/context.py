@@ -124,6 +124,11 @@ class RequestContext:
     def client_id(self) -> str | None:
         return self.header.client_id
 
+    @property
+    def has_logins(self) -> bool:
+        """True if clients log in at the listener of this connection."""
+        return self.connection.security_protocol.startswith("SASL_")
+
     async def take(self, size_bytes: int) -> Share:
         """Take memory for an answer of so many bytes; returns when it is there, and when it is this
         answer's turn to begin: hundreds may be let in at once.

@@ -1,5 +1,6 @@
-"""SaslAuthenticate (key 36), versions 0 to 2: refused with ILLEGAL_SASL_STATE, as by Kafka on a
-listener without SASL.
+"""SaslAuthenticate (key 36), versions 0 to 2: refused with ILLEGAL_SASL_STATE, as by Kafka.
+
+What reaches this handler belongs to no login, as with SaslHandshake.
 
 v1: how long the session lasts. v2: flexible.
 """
@@ -18,8 +19,9 @@ from kbroker.unserved import SASL
 
 @api(SaslAuthenticateRequest)
 def handle(ctx: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Refuse every login, as this broker has none."""
-    ctx.unserved(SASL)
+    """Refuse what belongs to no login."""
+    if not ctx.has_logins:
+        ctx.unserved(SASL)
     raise KafkaError(
         ErrorCode.ILLEGAL_SASL_STATE,
         "SaslAuthenticate request received after successful authentication",

@@ -361,7 +361,7 @@ class KafkaConfig:
 
     def warnings(self) -> list[str]:
         """One line for each name that was set but is unknown or without effect."""
-        lines = []
+        lines: list[str | None] = []
         for name in self.texts:
             key = config_key(name)
             if name.startswith(PREFIX):
@@ -376,7 +376,7 @@ class KafkaConfig:
             self.log.log_message_format_version,
             self.server.inter_broker_protocol_version,
         )
-        return [*lines, *filter(None, (ignored, self._quorum_warning()))]
+        return [*filter(None, (*lines, ignored, self._quorum_warning()))]
 
     def _quorum_warning(self) -> str | None:
         if self.zk.zookeeper_connect:

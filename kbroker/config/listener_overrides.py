@@ -105,15 +105,16 @@ def parse_overrides(
     return {name: each.key.parse(texts[name]) for name, each in found if each is not None}
 
 
-def without_effect(name: str, listeners: str, keys: Keys, foreign: Iterable[str]) -> str:
-    """The warning about a name that begins with `listener.name.`, none of which is acted on.
-    `foreign` are settings of other versions of Kafka.
+def without_effect(name: str, listeners: str, keys: Keys, foreign: Iterable[str]) -> str | None:
+    """The warning about a name that begins with `listener.name.`; None if it is acted on. `foreign`
+    are settings of other versions of Kafka.
     """
     served = listener_names(listeners)
     found = override(name, served, keys)
     if found is not None:
         if found.base in _SINGLE or found.base.startswith(_FAMILIES):
-            return f"{name} is set but has no effect yet"
+            is_used = found.key.support == "used"
+            return None if is_used else f"{name} is set but has no effect yet"
         return f"{name} is set but has no effect: {found.base} is the same for all listeners"
     for listener in served:
         prefix = listener_prefix(listener)

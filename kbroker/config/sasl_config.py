@@ -21,16 +21,20 @@ class SaslConfig(ConfigGroup):
     common = Facts(support="not yet")
 
     sasl_enabled_mechanisms: tuple[str, ...] = define(
-        ("GSSAPI",), "SASL mechanisms offered.", dynamic="per-broker"
+        ("GSSAPI",), "SASL mechanisms offered.", dynamic="per-broker", support="used"
     )
     sasl_jaas_config: Password | None = define(
-        None, "Login entry in JAAS form.", dynamic="per-broker"
+        None, "Login entry in JAAS form.", dynamic="per-broker", support="used"
     )
     sasl_mechanism_inter_broker_protocol: str = define(
         "GSSAPI", "Mechanism brokers use among themselves.", dynamic="per-broker"
     )
-    sasl_server_callback_handler_class: JavaClass | None = define(None, "Class that checks logins.")
-    sasl_server_max_receive_size: int = define(524_288, "Largest login message accepted.")
+    sasl_server_callback_handler_class: JavaClass | None = define(
+        None, "Function of Python that checks logins by PLAIN, as module:name.", support="used"
+    )
+    sasl_server_max_receive_size: int = define(
+        524_288, "Largest login message accepted; 64 KiB unless it is set.", support="used"
+    )
     sasl_login_connect_timeout_ms: int | None = define(
         None, "Time limit to connect to a token server.", importance="low"
     )

@@ -32,7 +32,7 @@ class SecurityConfig(ConfigGroup):
         support="used",
     )
     connections_max_reauth_ms: Long = define(
-        0, "A login must be renewed within this time; 0 for never."
+        0, "A login must be renewed within this time; 0 for never.", support="used"
     )
     delegation_token_master_key: Password | None = define(
         None, "Former name of delegation.token.secret.key."

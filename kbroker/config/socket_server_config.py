@@ -82,7 +82,6 @@ class SocketServerConfig(ConfigGroup):
         "Wait before a failed login is answered.",
         at_least=0,
         importance="low",
-        support="not yet",
     )
     queued_max_requests: int = define(
         500,

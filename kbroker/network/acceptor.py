@@ -209,7 +209,9 @@ class Acceptor:
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
         wire = self._parts.make_wire(sock, connection, self._wide_buffer_bytes)
-        channel = Channel(self._processor, wire)
+        begin_login = self._parts.begin_login
+        login = None if begin_login is None else begin_login(connection)
+        channel = Channel(self._processor, wire, login)
         try:
             await wire.open(channel)
         except OSError as error:

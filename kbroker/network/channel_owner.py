@@ -33,3 +33,10 @@ class ChannelOwner(Protocol):
 
     def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
         """A channel is being closed because of what it received."""
+
+    def logged_in(self, channel: Any) -> None:
+        """The channel's user is known."""
+
+    def login_failed(self, channel: Any, reason: str) -> float:
+        """Log that a login failed. Returns for how many milliseconds its answer waits."""
+        ...

@@ -11,9 +11,9 @@ from kbroker.network.wire import MakeWire, SocketWire
 from kbroker.protocol.request import ConnectionInfo
 
 if TYPE_CHECKING:  # a broker without logins does without it
-    from kbroker.sasl.login_gate import LoginGate
+    from kbroker.network.connection_login import ConnectionLogin
 
-BeginLogin = Callable[[ConnectionInfo], "LoginGate"]
+BeginLogin = Callable[[ConnectionInfo], "ConnectionLogin"]
 """Begins the login of a new connection."""
 
 

@@ -23,6 +23,7 @@ from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
+from kbroker.network.strangers import Strangers
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.protocol.frame import FrameSizeError
 from kbroker.protocol.request import ConnectionInfo
@@ -83,7 +84,10 @@ class Processor:
         self.protocol_errors = Counter()  # connections closed for what they sent
         self.idle_closed = Counter()
         self.slow_closed = Counter()
+        self.logins = Counter()
+        self.failed_logins = Counter()
         self._told = RareLines()
+        self.strangers = Strangers(self._close_stranger)
         self._emptied: asyncio.Event | None = None
 
     @property
@@ -141,21 +145,50 @@ class Processor:
         """Count a new connection."""
         self.connections_opened.value += 1
         self._channels[channel] = _Seen(0, 0, self._clock.monotonic_ms())
+        if channel.is_stranger:
+            self.strangers.came(channel)
 
     def channel_closed(self, channel: Channel) -> None:
         """Take a connection off the books."""
         if self._channels.pop(channel, None) is None:
             return
         self.connections_closed.value += 1
+        self.strangers.left(channel)
         self._closed_bytes_in += channel.bytes_in
         self._closed_bytes_out += channel.writer.bytes_out
         self._quotas.decrement(channel.connection.peer_host)
         if not self._channels and self._emptied is not None:
             self._emptied.set()
 
+    def logged_in(self, channel: Channel) -> None:
+        """Note that the user of a connection is known."""
+        self.logins.value += 1
+        self.strangers.left(channel)
+
+    def login_failed(self, channel: Channel, reason: str) -> float:
+        """Count and log a failed login. Returns for how many milliseconds its answer waits."""
+        self.failed_logins.value += 1
+        connection = channel.connection
+        self._tell(connection, f"{reason} (listener {connection.listener_name})")
+        return self.strangers.failed(connection.peer_host, self._clock.monotonic_ms())
+
+    def _close_stranger(self, channel: Channel, reason: str) -> None:
+        self._tell(channel.connection, reason)
+        channel.close()
+
     def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
         """Log that a connection is closed because of what it sent: once a minute per address."""
-        text = _with_setting(error)
+        self._tell(connection, self._with_setting(error))
+
+    def _with_setting(self, error: ProtocolError) -> str:
+        """The error as text, with the setting that decided."""
+        if not isinstance(error, FrameSizeError):
+            return str(error)
+        if error.max_bytes < self.max_frame_bytes:
+            return f"frame of {error.size} bytes before a login, limit {error.max_bytes}"
+        return f"frame of {error.size} bytes (socket.request.max.bytes={error.max_bytes})"
+
+    def _tell(self, connection: ConnectionInfo, text: str) -> None:
         now_ms = self._clock.monotonic_ms()
         left_out = self._told.left_out(connection.peer_host, text[:_KEPT_CHARACTERS], now_ms)
         if left_out is not None:
@@ -233,10 +266,3 @@ def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int, is_wanted: bool
     if is_wanted:
         slowest, deadline_ms = SLOWEST_WANTED_BYTES_PER_S, WANTED_DEADLINE_MS
     return age_ms >= deadline_ms and moved_bytes * 1000 < slowest * age_ms
-
-
-def _with_setting(error: ProtocolError) -> str:
-    """The error as text, with the setting that decided."""
-    if isinstance(error, FrameSizeError):
-        return f"frame of {error.size} bytes (socket.request.max.bytes={error.max_bytes})"
-    return str(error)

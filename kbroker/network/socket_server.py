@@ -71,6 +71,8 @@ class SocketServer:
             (config.socket_request_max_bytes, config.connections_max_idle_ms),
             unserved,
         )
+        delay_ms = config.connection_failed_authentication_delay_ms
+        self.processor.strangers.failed_delay_ms = delay_ms
         socket_buffers = (config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
         self.acceptors = tuple(
             Acceptor(

@@ -31,6 +31,8 @@ from kbroker.sasl.exchange import Exchange, Identity, LoginRefusedError, Turn
 AGAIN_MS_MIN = 1_000
 """Between the beginnings of two logins again, as in Kafka: more are answered like stray ones."""
 _NAMED_MAX = 40  # characters of a client's own word in a reason
+_LOG_IN = "set security.protocol and sasl.mechanism in the client"
+_CHECK = "check user and password of the client"
 
 
 class Outcome(Enum):
@@ -57,7 +59,7 @@ class Step(NamedTuple):
     header: RequestHeader | None = None  # of the request that is answered
     answer: Message | ErrorCode | bytes | None = None
     """An ErrorCode: in the request's own form. Bytes: a frame of their own. None: nothing."""
-    reason: str = ""  # of an end, for the log
+    reason: str = ""  # of an end, for the log, with what to do
 
 
 class Offer(NamedTuple):
@@ -65,6 +67,7 @@ class Offer(NamedTuple):
 
     begin: Callable[[], Exchange]
     session_ms_max: int = 0  # connections.max.reauth.ms; 0: no bound but that of a token
+    is_slow: bool = False  # its judge takes longer than a loop may be held
 
 
 AnswerVersions = Callable[[RequestHeader, memoryview], Message]
@@ -97,13 +100,18 @@ class LoginGate:
         self._is_bare = False
         self._again_ms: int | None = None
 
+    @property
+    def asks_slow_judge(self) -> bool:
+        """True if the next frame should be received on a thread."""
+        return self._state is _State.TOKENS and self._offers[self._mechanism].is_slow
+
     def receive(self, frame: bytes | memoryview, now: Moment) -> Step:
         """Take the next frame, without its size. After an error of a judge nothing passes."""
         state, self._state = self._state, _State.ENDED
         try:
             step, state = self._taken(state, memoryview(frame), now)
         except ProtocolError as error:
-            return Step(Outcome.FAILED, reason=f"not a request of a login: {error}")
+            return Step(Outcome.FAILED, reason=f"not a request of a login: {error}: {_LOG_IN}")
         self._state = state
         return step
 
@@ -123,7 +131,7 @@ class LoginGate:
         if header.api_key == ApiKey.SASL_HANDSHAKE:
             return self._handshake(header, frame, offset)
         if header.api_key != ApiKey.API_VERSIONS or state is not _State.GREETING:
-            return _failed(f"{_name(header)} before a login")
+            return _failed(f"{_name(header)} before a login: {_LOG_IN}")
         answer = self._answer_versions(header, frame[offset:])
         if getattr(answer, "error_code", ErrorCode.NONE) == ErrorCode.NONE:
             state = _State.VERSIONS_KNOWN
@@ -137,7 +145,10 @@ class LoginGate:
         offer = self._offers.get(mechanism)
         if offer is None:
             answer.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            reason = f"a login by {mechanism[:_NAMED_MAX]!r}, which is not offered"
+            reason = (
+                f"a login by {mechanism[:_NAMED_MAX]!r}, which is not offered: set sasl.mechanism "
+                f"to one of {', '.join(self._offers)} in the client"
+            )
             return _failed(reason, header, answer)
         if self.identity is not None and mechanism != self._mechanism:
             return Step(Outcome.ANSWERED, header, answer), _State.OTHER_MECHANISM
@@ -148,7 +159,8 @@ class LoginGate:
     def _token(self, frame: memoryview, now: Moment) -> tuple[Step, _State]:
         header, offset = decode_request_header(frame)
         if header.api_key != ApiKey.SASL_AUTHENTICATE:
-            return _failed(f"{_name(header)} amid a login", header, ErrorCode.ILLEGAL_SASL_STATE)
+            reason = f"{_name(header)} amid a login: {_LOG_IN}"
+            return _failed(reason, header, ErrorCode.ILLEGAL_SASL_STATE)
         request, _ = decode(SaslAuthenticateRequest, header.api_version, frame, offset)
         try:
             turn, lifetime_ms = self._turn(request.auth_bytes, now)
@@ -157,7 +169,7 @@ class LoginGate:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                 error_message=refused.said or self._invalid_credentials(),
             )
-            return _failed(str(refused), header, refusal)
+            return _failed(self._refused(refused), header, refusal)
         answer = SaslAuthenticateResponse(auth_bytes=turn.token, session_lifetime_ms=lifetime_ms)
         return _answered(turn, header, answer)
 
@@ -165,7 +177,7 @@ class LoginGate:
         try:
             turn, _ = self._turn(bytes(frame), now)
         except LoginRefusedError as refused:
-            return _failed(str(refused))
+            return _failed(self._refused(refused))
         return _answered(turn, None, turn.token)
 
     def _turn(self, token: bytes, now: Moment) -> tuple[Turn, int]:
@@ -210,6 +222,9 @@ class LoginGate:
         if self.session_ends_ms is None:
             return False
         return self._again_ms is None or now.steady_ms - self._again_ms >= AGAIN_MS_MIN
+
+    def _refused(self, refused: LoginRefusedError) -> str:
+        return f"a login by {self._mechanism} is refused: {refused}: {_CHECK}"
 
     def _invalid_credentials(self) -> str:
         what = "authentication" if self.identity is None else "re-authentication"

@@ -50,6 +50,7 @@ LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 CONSUMERS = "/consumers"
+LOGIN_SECRET = "/kbroker/login_secret"  # noqa: S105  where it is; no node of Kafka's
 ACL = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL = "/kafka-acl-extended"

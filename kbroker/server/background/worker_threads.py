@@ -64,11 +64,15 @@ class WorkerThreads:
 
     def stop(self) -> None:
         """Return once all work handed over is done; `run` may start threads again."""
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
+        for thread in self.leave():
             thread.join()
-        self._threads.clear()
+
+    def leave(self) -> list[threading.Thread]:
+        """Let the threads end after the work handed over, without waiting; returns them."""
+        threads, self._threads = self._threads, []
+        for _ in threads:
+            self._queue.put(None)
+        return threads
 
     def _start_one(self) -> None:
         thread = threading.Thread(

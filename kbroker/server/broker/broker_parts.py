@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
@@ -72,6 +72,7 @@ from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
+from kbroker.server.broker.broker_listeners import asks_for_logins, parts_of_listeners
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
 from kbroker.server.broker.broker_storage import BrokerStorage
@@ -86,6 +87,9 @@ from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controll
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.nodes.cluster_members import ClusterMembers
+
+if TYPE_CHECKING:  # a broker without logins does without it
+    from kbroker.server.broker.broker_logins import BrokerLogins
 
 
 class Channels(Protocol):
@@ -177,6 +181,7 @@ class BrokerParts:
     socket_server: SocketServer
     followed: FollowedRequests
     counters: CounterRegistry
+    logins: BrokerLogins | None  # given if a listener asks for them
 
 
 def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
@@ -189,8 +194,14 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
+    logins = _logins(config, data, services, around)
     socket_server = SocketServer(
-        config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved
+        config.socket_server,
+        config.end_points(),
+        apis.handle,
+        around.clock,
+        unserved=unserved,
+        make_parts=parts_of_listeners(logins),
     )
     socket_server.processor.room = apis.room
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
@@ -208,7 +219,20 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         socket_server=socket_server,
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
+        logins=logins,
     )
+
+
+def _logins(
+    config: KafkaConfig, data: DataParts, services: Services, around: Surroundings
+) -> BrokerLogins | None:
+    if not asks_for_logins(config):
+        return None
+    from kbroker.server.broker.broker_logins import BrokerLogins
+
+    logins = BrokerLogins(data.config, services, around.clock)
+    logins.follow(data.dynamic_configs)
+    return logins
 
 
 def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:

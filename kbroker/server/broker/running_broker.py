@@ -51,6 +51,9 @@ async def run_parts(
     undo.callback(cluster.to_controller.close)
     await data.dynamic_configs.start()
     undo.push_async_callback(data.dynamic_configs.stop)
+    if parts.logins is not None:
+        await parts.logins.start(parts.storage.zk)
+        undo.callback(parts.logins.stop)
     await _follow_features(parts, undo)
     await _load_logs(parts, around)
     undo.callback(_close_logs, parts, around.lifecycle)

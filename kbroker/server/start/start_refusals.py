@@ -9,7 +9,7 @@ from kbroker.config.http_addresses import HTTP_LISTENERS, is_loopback
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
-from kbroker.network.listener_parts import plaintext_parts
+from kbroker.server.broker.broker_listeners import check_listener
 from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
@@ -58,7 +58,7 @@ def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:
 
 def _refuse_listeners(config: KafkaConfig) -> None:
     for end_point in config.end_points():
-        plaintext_parts(end_point)
+        check_listener(config, end_point)
 
 
 def _refuse_addresses(config: KafkaConfig) -> None:

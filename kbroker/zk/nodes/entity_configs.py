@@ -123,12 +123,13 @@ class ZkEntityConfigs:
 def _names(path: str) -> Names:
     """The names in `NAME` or `NAME/clients/NAME`, written as in URLs: none holds a slash."""
     return tuple(
-        None if name == zk_paths.DEFAULT_ENTITY else _unescaped(name)
+        None if name == zk_paths.DEFAULT_ENTITY else entity_name(name)
         for name in path.split("/")[::2]
     )
 
 
-def _unescaped(name: str) -> str:
+def entity_name(name: str) -> str:
+    """Read the name of a node, in which Kafka writes names as in URLs."""
     # urllib.parse would cost every start 10 ms.
     octets = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), name.encode())
     return octets.decode(errors="replace")

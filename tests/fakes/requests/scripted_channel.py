@@ -25,6 +25,7 @@ class ScriptedChannel:
         self.is_busy = False
         self.awaits_rest_of_frame = False
         self.is_wanted = False
+        self.is_stranger = False
         self.closed = False
 
     def reclaim(self) -> None:

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 async def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
-    owner = cast(ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(MIB), lines=AnswerLines()))
+    owner = owner_of(RequestChannel(1))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         channel = Channel(owner, SocketWire(ours, local_connection()))

@@ -143,13 +143,13 @@ def test_connections_closed_for_what_they_sent_are_told_once_a_minute_of_each_ad
 ) -> None:
     sweeps = Sweeps()
     connection = sweeps.channel.connection
-    error = FrameSizeError(9, 8)
+    error = FrameSizeError(101, 100)
 
     sweeps.processor.tell_protocol_error(connection, error)
     sweeps.processor.tell_protocol_error(connection, error)
     sweeps.time.advance(MINUTE_MS)
     sweeps.processor.tell_protocol_error(connection, error)
 
-    reason = "frame of 9 bytes (socket.request.max.bytes=8)"
+    reason = "frame of 101 bytes (socket.request.max.bytes=100)"
     told = f"closed connection {connection.connection_id}: {reason}"
     assert caplog.messages == [told, f"{told}; similar lines left out: 1"]

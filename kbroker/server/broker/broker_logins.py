@@ -1,0 +1,137 @@
+"""BrokerLogins: the logins at all listeners of a broker that ask for one.
+
+Law: a login counts by the settings in force when it begins. Settings that cannot be used leave the
+former ones in force.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kbroker.admin.credential_cache import CredentialCache
+from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.apis.api_versions import unsupported_version_response
+from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.registry import registered
+from kbroker.clock import Clock
+from kbroker.config.kafka_config import ORIGIN_DEFAULT, KafkaConfig
+from kbroker.config.sasl_settings import sasl_settings
+from kbroker.errors import ConfigError, ErrorCode, ProtocolError
+from kbroker.network.connection_login import ListenerLogins
+from kbroker.protocol.codec import decode
+from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, decode_request_header
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.protocol.schema import Message
+from kbroker.sasl.exchange import Identity
+from kbroker.sasl.login_gate import LoginGate, Moment, Offer
+from kbroker.server.background.worker_threads import WorkerThreads
+from kbroker.server.broker.login_offers import LoginMeans, offers_of
+from kbroker.zk import zk_paths
+from kbroker.zk.nodes.login_secret import login_secret
+from kbroker.zk.zk_utils import ZkUtils
+
+_log = logging.getLogger(__name__)
+
+_FRAME_BYTES_MAX = 64 * 1024  # before a login; Kafka's default is 512 KiB
+_SIZE_SETTING = "sasl.server.max.receive.size"
+_SECRET_BYTES = 32
+_THREADS = 8  # for judges that take their time
+
+
+class BrokerLogins:
+    """The logins of one broker."""
+
+    def __init__(self, config: Callable[[], KafkaConfig], services: Services, clock: Clock) -> None:
+        """`config` returns the settings in force; ApiVersions are answered with `services`."""
+        self._config = config
+        self._services = services
+        self._clock = clock
+        self._credentials = CredentialCache()
+        self._secret = b""
+        self._threads = WorkerThreads(_THREADS, "login")
+
+    def follow(self, dynamic_configs: DynamicConfigManager) -> None:
+        """Learn of all users with its start, and of their changes."""
+        dynamic_configs.add_handler(zk_paths.USER_CONFIGS, self._credentials.user_changed)
+
+    async def start(self, zk: ZkUtils) -> None:
+        """Read what the brokers of the cluster share, before anybody logs in."""
+        self._secret = await login_secret(zk, secrets.token_bytes(_SECRET_BYTES))
+
+    def stop(self) -> None:
+        """End the threads when they have done what they do; nobody waits for them."""
+        self._threads.leave()
+
+    def at(self, listener: str) -> ListenerLogins:
+        """The logins at a listener. Raises ConfigError."""
+        means = LoginMeans(self._credentials.find, lambda: self._secret)
+        offers = _OffersInForce(self._config, listener, means)
+        return ListenerLogins(
+            begin=lambda connection: LoginGate(offers.now(), partial(self._versions, connection)),
+            let_in=_let_in,
+            refuse=_refused,
+            run=self._threads.run,
+            now=self._moment,
+            max_frame_bytes=_max_frame_bytes(self._config(), listener),
+        )
+
+    def _moment(self) -> Moment:
+        return Moment(self._clock.now_ms(), int(self._clock.monotonic_ms()))
+
+    def _versions(
+        self, connection: ConnectionInfo, header: RequestHeader, body: memoryview
+    ) -> Message:
+        api = registered()[API_VERSIONS_KEY]
+        if header.api_version not in api.versions:
+            return unsupported_version_response(api)
+        request, _ = decode(api.request_class, header.api_version, body, 0)
+        answer: Message = api.handler(RequestContext(header, connection, self._services), request)
+        return answer
+
+
+class _OffersInForce:
+    """The offers of one listener, made again when settings have changed."""
+
+    def __init__(self, config: Callable[[], KafkaConfig], listener: str, means: LoginMeans) -> None:
+        self._config = config
+        self._listener = listener
+        self._means = means
+        self._made_of = config()
+        self._offers = offers_of(self._made_of, listener, means)
+
+    def now(self) -> Mapping[str, Offer]:
+        config = self._config()
+        if config is not self._made_of:
+            self._made_of = config
+            try:
+                self._offers = offers_of(config, self._listener, self._means)
+            except ConfigError as error:
+                _log.error("the logins of listener %s stay as they are: %s", self._listener, error)
+        return self._offers
+
+
+def _let_in(connection: ConnectionInfo, identity: Identity) -> None:
+    connection.principal = f"User:{identity.name}"
+
+
+def _refused(header: RequestHeader, frame: memoryview, code: ErrorCode) -> Message | None:
+    api = registered().get(header.api_key)
+    if api is None or header.api_version not in api.versions:
+        raise ProtocolError(f"API key {header.api_key} version {header.api_version} amid a login")
+    offset = decode_request_header(frame)[1]
+    request, _ = decode(api.request_class, header.api_version, frame, offset)
+    if getattr(request, "acks", None) == 0:
+        return None
+    return request.error_response(code, header.api_version)
+
+
+def _max_frame_bytes(config: KafkaConfig, listener: str) -> int:
+    name, _ = config.listener_setting(_SIZE_SETTING, listener)
+    if config.origin(name) == ORIGIN_DEFAULT:
+        return _FRAME_BYTES_MAX
+    return sasl_settings(config, listener).max_receive_bytes

@@ -1,0 +1,104 @@
+"""The mechanisms that a listener offers for logins, made from its settings."""
+
+from __future__ import annotations
+
+import importlib
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from kbroker.config.config_values import invalid_value
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.listener_overrides import listener_prefix
+from kbroker.config.sasl_settings import MechanismSettings, sasl_settings
+from kbroker.errors import ConfigError
+from kbroker.sasl.exchange import Exchange, LoginRefusedError
+from kbroker.sasl.login_gate import Offer
+from kbroker.sasl.plain import Check, PlainServer, check_of
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
+from kbroker.sasl.scram_server import ScramServer, ScramUser
+
+_NONCE_BYTES = 20
+_HANDLER = "sasl.server.callback.handler.class"
+# Kafka's own, which do what is done here without any.
+_KAFKAS_HANDLERS = {
+    "PLAIN": "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
+    **dict.fromkeys(
+        SCRAM_MECHANISMS,
+        "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
+    ),
+}
+_NOT_SERVED = ("OAUTHBEARER", "GSSAPI")
+
+
+class LoginMeans(NamedTuple):
+    """The means of a broker that logins at all its listeners need."""
+
+    find_user: Callable[[str, str], ScramUser | None]  # by mechanism and name
+    made_up_key: Callable[[], bytes]  # see ScramServer
+
+
+def check_logins(config: KafkaConfig, listener: str) -> None:
+    """Raise ConfigError if the logins of a listener cannot be offered as its settings want it."""
+    offers_of(config, listener, LoginMeans(lambda _mechanism, _name: None, bytes))
+
+
+def offers_of(config: KafkaConfig, listener: str, means: LoginMeans) -> Mapping[str, Offer]:
+    """The offers of a listener by mechanism. Raises ConfigError."""
+    return {
+        mechanism: _offer(listener, mechanism, settings, means)
+        for mechanism, settings in sasl_settings(config, listener).mechanisms.items()
+    }
+
+
+def _offer(listener: str, mechanism: str, settings: MechanismSettings, means: LoginMeans) -> Offer:
+    if mechanism in _NOT_SERVED:
+        raise ConfigError(
+            f"listener {listener} offers logins by {mechanism}, which kbroker does not serve: set "
+            f"{listener_prefix(listener)}sasl.enabled.mechanisms to PLAIN, SCRAM-SHA-256 or "
+            "SCRAM-SHA-512"
+        )
+    handler = settings.handler if settings.handler != _KAFKAS_HANDLERS[mechanism] else None
+    name = f"{listener_prefix(listener, mechanism)}{_HANDLER}"
+    begin: Callable[[], Exchange]
+    if mechanism != "PLAIN":
+        if handler is not None:
+            raise invalid_value(name, handler, "SCRAM checks logins by the users of the cluster")
+        begin = partial(_begin_scram, mechanism, means)
+    else:
+        check = check_of(settings.passwords()) if handler is None else _check_by(name, handler)
+        begin = partial(PlainServer, check)
+    return Offer(begin, settings.max_reauth_ms, is_slow=handler is not None)
+
+
+def _begin_scram(mechanism: str, means: LoginMeans) -> Exchange:
+    def find(name: str, is_token: bool) -> ScramUser | None:
+        return None if is_token else means.find_user(mechanism, name)
+
+    nonce = secrets.token_urlsafe(_NONCE_BYTES)
+    return ScramServer(SCRAM_MECHANISMS[mechanism], find, nonce, means.made_up_key())
+
+
+def _check_by(name: str, handler: str) -> Check:
+    """The check that a setting names as `module:name`. Raises ConfigError."""
+    module, separator, attribute = handler.partition(":")
+    if not separator:
+        raise invalid_value(
+            name, handler, "Java classes are not served: name a Python function as module:name"
+        )
+    try:
+        check = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        raise invalid_value(name, handler, f"it cannot be imported: {error}") from error
+    if not callable(check):
+        raise invalid_value(name, handler, "it cannot be called with a name and a password")
+    return partial(_checked, check)
+
+
+def _checked(check: Check, username: str, password: str) -> bool:
+    try:
+        return bool(check(username, password))
+    except Exception as error:
+        # Not its text, which may have the password.
+        raise LoginRefusedError(f"the check of passwords ended by {type(error).__name__}") from None
