@@ -123,6 +123,16 @@ class HuntedConnection:
         return found
 
 
+class LonelyDisk(RealFileSystem):
+    """Files on a volume that nobody else fills: both brokers have the same room left."""
+
+    def free_bytes(self, path: str) -> int:
+        return 1 << 33
+
+    def total_bytes(self, path: str) -> int:
+        return 1 << 34
+
+
 class HuntedBroker:
     """The broker, and a ChannelOwner for its connections."""
 
@@ -137,7 +147,7 @@ class HuntedBroker:
         weather = TreeWeather(random, slow=0.0, watch_slow=0.0)
         machine = Machine(
             broker_id=BROKER_ID,
-            disk=RealFileSystem(),  # type: ignore[arg-type]
+            disk=LonelyDisk(),  # type: ignore[arg-type]
             ensemble=Ensemble(EmbeddedTree(self.clock), loop, weather),
             clock=self.clock,
             random=random,
