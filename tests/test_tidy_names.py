@@ -35,7 +35,6 @@ WILL_BE_USED = {
     ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",
     ("tls/tls_context.py", "server_context"): "the same",
     ("tls/tls_context.py", "client_context"): "brokers that connect to each other",
-    ("tls/certificate.py", "subject_name"): "the principal of a client's certificate",
     ("config/principal_rules.py", "user_name"): "the same",
     ("tokens/listener_judge.py", "judge_of"): "listeners that offer OAUTHBEARER",
     # the embedded broker for users' tests

@@ -46,6 +46,9 @@ _COMMANDS = {
     "cluster": LazyCommand(
         "kbroker.cli.cluster.commands", "cluster", "Show brokers, elect leaders, move partitions."
     ),
+    "cert": LazyCommand(
+        "kbroker.cli.cert.commands", "cert", "Make certificates for TLS, and say what is in one."
+    ),
     "log": LazyCommand(
         "kbroker.cli.log.commands", "log", "Look into data directories: dump, verify, stats."
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-OCTETS, OBJECT_ID, SEQUENCE, SET = 0x04, 0x06, 0x30, 0x31
+BOOLEAN, OCTETS, OBJECT_ID, SEQUENCE, SET = 0x01, 0x04, 0x06, 0x30, 0x31
 UTC_TIME, GENERALIZED_TIME = 0x17, 0x18
 
 

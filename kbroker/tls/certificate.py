@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 
 from kbroker.config.der import (
+    BOOLEAN,
     GENERALIZED_TIME,
     OBJECT_ID,
     OCTETS,
@@ -31,8 +32,16 @@ from kbroker.config.distinguished_name import printed_name
 
 _VERSION, _EXTENSIONS = 0xA0, 0xA3
 _FIELDS_BEFORE = 2  # serial number, algorithm
-_FIELDS = 3  # issuer, validity, subject
-_ALTERNATIVE_NAMES = "2.5.29.17"
+_FIELDS = 4  # issuer, validity, subject, public key
+_ALTERNATIVE_NAMES, _BASIC_CONSTRAINTS = "2.5.29.17", "2.5.29.19"
+_RSA, _ELLIPTIC = "1.2.840.113549.1.1.1", "1.2.840.10045.2.1"
+_KEY_KINDS = {
+    "1.2.840.10045.3.1.7": "EC P-256",
+    "1.3.132.0.34": "EC P-384",
+    "1.3.132.0.35": "EC P-521",
+    "1.3.101.112": "Ed25519",
+    "1.3.101.113": "Ed448",
+}
 # Those of a name that are texts; addresses are numbers.
 _TEXT_NAMES = {0x81: "email", 0x82: "DNS", 0x86: "URI"}
 _ADDRESS = 0x87
@@ -48,6 +57,8 @@ class Certificate:
     begins: datetime
     ends: datetime
     alternative_names: frozenset[str]  # like DNS:broker-1 and IP:10.0.0.1
+    key_kind: str  # like RSA 2048 and EC P-256
+    is_authority: bool  # it may sign others
 
     def fault(self, now: datetime) -> str | None:
         """Say why nobody trusts it now, whoever has signed it; None if there is no reason."""
@@ -60,14 +71,22 @@ class Certificate:
 
 def parse_certificate(data: bytes) -> Certificate:
     """The parts of a certificate in DER. Raises ValueError for other bytes."""
-    issuer, validity, subject, *rest = _fields(data)
+    issuer, validity, subject, key, *rest = _fields(data)
     begins, ends = (_moment(each) for each in inside(validity))
+    extensions = dict(_extensions(rest))
     return Certificate(
         subject=printed_name(subject.whole),
         issuer=printed_name(issuer.whole),
         begins=begins,
         ends=ends,
-        alternative_names=frozenset(_alternative_names(rest)),
+        alternative_names=frozenset(
+            _alternative_name(each) for each in _parts(extensions.get(_ALTERNATIVE_NAMES))
+        ),
+        key_kind=_key_kind(key),
+        is_authority=any(
+            each.tag == BOOLEAN and each.body != b"\0"
+            for each in _parts(extensions.get(_BASIC_CONSTRAINTS))
+        ),
     )
 
 
@@ -110,15 +129,32 @@ def _moment(element: Element) -> datetime:
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
-def _alternative_names(fields: list[Element]) -> Iterator[str]:
+def _key_kind(key: Element) -> str:
+    algorithm, bits = inside(key)
+    kind, *parameters = inside(algorithm)
+    name = object_id(kind.body)
+    if name == _RSA:
+        modulus, *_ = inside(only(bits.body[1:], SEQUENCE))
+        return f"RSA {int.from_bytes(modulus.body, 'big').bit_length()}"
+    if name == _ELLIPTIC and parameters and parameters[0].tag == OBJECT_ID:
+        name = object_id(parameters[0].body)
+    return _KEY_KINDS.get(name, name)
+
+
+def _extensions(fields: list[Element]) -> Iterator[tuple[str, bytes]]:
+    """The extensions, by type."""
     for field in fields:
         if field.tag != _EXTENSIONS:
             continue
         for extension in inside(only(field.body, SEQUENCE)):
             kind, *_, value = inside(extension)
-            if kind.tag == OBJECT_ID and object_id(kind.body) == _ALTERNATIVE_NAMES:
-                expect(value, OCTETS)
-                yield from map(_alternative_name, inside(only(value.body, SEQUENCE)))
+            if expect(kind, OBJECT_ID) and expect(value, OCTETS):
+                yield object_id(kind.body), value.body
+
+
+def _parts(extension: bytes | None) -> Iterator[Element]:
+    """The elements in an extension that is a sequence; none without it."""
+    return iter(()) if extension is None else inside(only(extension, SEQUENCE))
 
 
 def _alternative_name(element: Element) -> str:

@@ -1,0 +1,1 @@
+"""`kbroker cert`: certificates of one's own, and what stands in any."""
