@@ -3,13 +3,13 @@ of a user afterwards.
 
 Law: a user's changes are done together or refused together, with the codes and sentences of Kafka
 3.9; what cannot be done for one user is done for the others. No error repeats a salt or a key.
-Pure.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -18,8 +18,10 @@ from kbroker.sasl.scram_keys import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     MECHANISM_NUMBERS,
+    SCRAM_MECHANISMS,
     ScramCredential,
 )
+from kbroker.turns import turn
 
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
@@ -45,6 +47,40 @@ class UserChange:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, message)
         kept = {name: text for name, text in before.items() if name not in self.deleted}
         return kept | self.stored
+
+
+ChangeUser = Callable[[str, Callable[[dict[str, str]], dict[str, str]]], Awaitable[None]]
+"""(user, change): replaces what is stored of a user by the result of `change`, which may refuse."""
+
+
+async def alter_users(
+    change_user: ChangeUser, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
+) -> dict[str, KafkaError | None]:
+    """Change the credentials of each user by itself, and return the refusals, then None for those
+    that were changed.
+    """
+    refused, changes = user_changes(deletions, upsertions)
+    done: dict[str, KafkaError | None] = {}
+    for user, change in changes.items():
+        await turn()
+        try:
+            await change_user(user, change.applied)
+        except KafkaError as error:
+            refused[user] = error.with_traceback(None)  # or it would hold all of them
+        else:
+            done[user] = None
+    return {**refused, **done}
+
+
+def credentials_of(stored: Mapping[str, str]) -> dict[str, int]:
+    """The iterations of a user's credentials by the name of their mechanism; one that cannot be
+    read is left out, as nobody can log in by it.
+    """
+    found = {}
+    for name, mechanism in SCRAM_MECHANISMS.items():
+        with suppress(ValueError):
+            found[name] = ScramCredential.parse(mechanism, stored.get(name, "")).iterations
+    return found
 
 
 def user_changes(

@@ -6,7 +6,7 @@ the controller does, and others answer NOT_CONTROLLER. The salted password is ke
 
 from __future__ import annotations
 
-from kbroker.admin.scram_users import user_changes
+from kbroker.admin.scram_users import alter_users
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
@@ -16,7 +16,6 @@ from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from kbroker.turns import turn
 
 Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
@@ -26,18 +25,13 @@ async def handle(
     ctx: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Change the credentials of each user by itself; refusals come first, as in Kafka."""
-    refused, changes = user_changes(request.deletions, request.upsertions)
-    done = []
-    for user, change in changes.items():
-        await turn()
-        try:
-            await ctx.services.configs.change_user(user, change.applied)
-        except KafkaError as error:
-            refused[user] = error.with_traceback(None)
-        else:
-            done.append(Result(user=user))
-    refusals = [
-        Result(user=user, error_code=error.code, error_message=error.message)
-        for user, error in refused.items()
-    ]
-    return AlterUserScramCredentialsResponse(results=[*refusals, *done])
+    change_user = ctx.services.configs.change_user
+    outcomes = await alter_users(change_user, request.deletions, request.upsertions)
+    results = [_result(user, refusal) for user, refusal in outcomes.items()]
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+def _result(user: str, refusal: KafkaError | None) -> Result:
+    if refusal is None:
+        return Result(user=user)
+    return Result(user=user, error_code=refusal.code, error_message=refusal.message)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 
+from kbroker.admin.scram_users import credentials_of
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
@@ -20,7 +20,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kbroker.sasl.scram_keys import MECHANISM_NUMBERS, ScramCredential
+from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
 from kbroker.zk.zk_paths import USER_CONFIGS
 
 Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
@@ -67,9 +67,9 @@ def _result(user: str, is_twice: bool, credentials: list[Credential]) -> Result:
 
 
 def _credentials(overrides: Mapping[str, str]) -> list[Credential]:
-    found = []
-    for number, mechanism in MECHANISM_NUMBERS.items():
-        with suppress(ValueError):
-            stored = ScramCredential.parse(mechanism, overrides.get(mechanism.sasl_name, ""))
-            found.append(Credential(mechanism=number, iterations=stored.iterations))
-    return found
+    found = credentials_of(overrides)
+    return [
+        Credential(mechanism=number, iterations=found[mechanism.sasl_name])
+        for number, mechanism in MECHANISM_NUMBERS.items()
+        if mechanism.sasl_name in found
+    ]

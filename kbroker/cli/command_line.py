@@ -43,6 +43,9 @@ _COMMANDS = {
         "config",
         "Show, change and check settings of brokers and topics.",
     ),
+    "user": LazyCommand(
+        "kbroker.cli.user.commands", "user", "List, add and delete users, change passwords."
+    ),
     "cluster": LazyCommand(
         "kbroker.cli.cluster.commands", "cluster", "Show brokers, elect leaders, move partitions."
     ),

@@ -63,6 +63,18 @@ def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
     return _asked(ctx, names, incomplete)
 
 
+def user_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the users that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.scram_users import described_users
+
+        with cluster_links(bootstrap) as links:
+            return list(described_users(links))
+
+    return _asked(ctx, names, incomplete)
+
+
 def transactional_ids(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:

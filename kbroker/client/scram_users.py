@@ -1,0 +1,95 @@
+"""Users with SCRAM credentials, as a running cluster has them: described and changed (KIP-554).
+
+Law: a password leaves this process salted only, and is in no error.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_controller
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+from kbroker.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
+
+Users = Mapping[str, Mapping[str, int]]
+"""Iterations of credentials, by user and mechanism."""
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+
+_SALT_BYTES = 24
+_NUMBERS = {mechanism.sasl_name: number for number, mechanism in MECHANISM_NUMBERS.items()}
+
+
+def described_users(links: ClusterLinks) -> Users:
+    """Return all users that have credentials. Raises OSError, and KafkaError if that is refused."""
+    answer: DescribeUserScramCredentialsResponse = links.ask_any(
+        DescribeUserScramCredentialsRequest(users=None)
+    )
+    if answer.error_code != ErrorCode.NONE:
+        raise KafkaError(ErrorCode(answer.error_code), answer.error_message)
+    return {
+        result.user: {
+            MECHANISM_NUMBERS[info.mechanism].sasl_name: info.iterations
+            for info in result.credential_infos
+            if info.mechanism in MECHANISM_NUMBERS
+        }
+        for result in answer.results
+    }
+
+
+def altered_users(
+    links: ClusterLinks, request: AlterUserScramCredentialsRequest
+) -> dict[str, KafkaError | None]:
+    """Change credentials; returns None for each user that was changed, or why not. In Kafka 3.9
+    only the controller does it. Raises as `ask_controller`.
+    """
+    answer: AlterUserScramCredentialsResponse = ask_controller(links, request)
+    return {
+        each.user: KafkaError(ErrorCode(each.error_code), each.error_message)
+        if each.error_code
+        else None
+        for each in answer.results
+    }
+
+
+def with_password(
+    user: str, password: str, mechanisms: Iterable[str], iterations: int
+) -> AlterUserScramCredentialsRequest:
+    """Return the request that gives a user this password, which takes about a microsecond for each
+    iteration and mechanism.
+    """
+    upsertions = []
+    for name in mechanisms:
+        number, salt = _NUMBERS[name], secrets.token_bytes(_SALT_BYTES)
+        salted = MECHANISM_NUMBERS[number].salted(password, salt, iterations)
+        upsertions.append(
+            Upsertion(
+                name=user,
+                mechanism=number,
+                iterations=iterations,
+                salt=salt,
+                salted_password=salted,
+            )
+        )
+    return AlterUserScramCredentialsRequest(upsertions=upsertions)
+
+
+def without(users: Users) -> AlterUserScramCredentialsRequest:
+    """Return the request that takes these credentials from their users."""
+    return AlterUserScramCredentialsRequest(
+        deletions=[
+            Deletion(name=user, mechanism=_NUMBERS[mechanism])
+            for user, mechanisms in users.items()
+            for mechanism in mechanisms
+        ]
+    )
