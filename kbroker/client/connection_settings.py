@@ -18,6 +18,7 @@ from kbroker.client.property_names import (
     OTHER_NAMES,
     SECURITY_FAMILIES,
     SECURITY_NAMES,
+    TOKEN_NAMES,
 )
 from kbroker.config.jaas import parse_jaas
 from kbroker.model import SECURITY_PROTOCOLS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CLIENT_ID = "kbroker-cli"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 BOOTSTRAP = "bootstrap.servers"
 
 _PROTOCOL, _MECHANISM = "security.protocol", "sasl.mechanism"
@@ -127,7 +128,7 @@ def check_names(names: Iterable[str], place: str) -> None:
 
 def without_effect(names: Iterable[str]) -> list[str]:
     """Return the names that are about security, but that commands do not act on."""
-    return sorted(name for name in names if _is_security(name))
+    return sorted(name for name in names if _is_security(name) and name not in TOKEN_NAMES)
 
 
 def connection_settings(given: Mapping[str, str]) -> ConnectionSettings:
@@ -165,6 +166,10 @@ def _login(values: Mapping[str, str]) -> Login:
         raise _refusal(f"{_MECHANISM} is missing: give {choice}")
     if mechanism not in MECHANISMS:
         raise _refusal(f"{_MECHANISM}={mechanism} is not supported: give {choice}")
+    if mechanism == MECHANISMS[-1]:
+        from kbroker.client.token_settings import token_settings  # few commands log in by it
+
+        return token_settings(values, values.get(_JAAS))
     fields = jaas_fields(values[_JAAS]) if _JAAS in values else {}
     if fields is None:
         kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"

@@ -20,6 +20,7 @@ from kbroker.client.exit_code import ExitCode
 from kbroker.client.fetched_batches import HELD_BYTES
 from kbroker.errors import KafkaError, Trouble
 from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bytes, decompress
+from kbroker.sasl.login import TokenSource
 
 _OLD_BYTES = 4 * 1024 * 1024  # of what an old message wraps
 _LENT = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -126,15 +127,35 @@ def _security_options(settings: ConnectionSettings) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if settings.protocol != UNSECURED.protocol:
         found["security_protocol"] = settings.protocol
-    if settings.login is not None:
-        found["sasl_mechanism"] = settings.login.mechanism
-        found["sasl_plain_username"] = settings.login.username
-        found["sasl_plain_password"] = settings.login.password
+    login = settings.login
+    if login is not None:
+        found["sasl_mechanism"] = login.mechanism
+        if login.tokens is None:
+            found["sasl_plain_username"] = login.username
+            found["sasl_plain_password"] = login.password
+        else:
+            from kafka.net.sasl.oauth import AbstractTokenProvider
+
+            AbstractTokenProvider.register(_TokenProvider)
+            found["sasl_oauth_token_provider"] = _TokenProvider(login.tokens)
     if settings.tls is not None:
         from kbroker.client.tls import tls_context  # most commands need no ssl
 
         found["ssl_context"] = tls_context(settings.tls)
     return found
+
+
+class _TokenProvider:
+    """Gives tokens to the library, which asks for one at each login."""
+
+    def __init__(self, tokens: TokenSource) -> None:
+        self._tokens = tokens
+
+    def token(self) -> str:
+        return self._tokens().token
+
+    def extensions(self) -> dict[str, str]:
+        return dict(self._tokens().extensions)
 
 
 def lend_codecs() -> None:

@@ -56,6 +56,19 @@ ssl.protocol ssl.provider ssl.providers ssl.secure.random.implementation ssl.sig
 ssl.trustmanager.algorithm
 """
 
+_TOKENS = """
+https.ca.location https.ca.pem sasl.login.callback.handler.class sasl.login.connect.timeout.ms
+sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
+sasl.oauthbearer.client.id sasl.oauthbearer.client.secret sasl.oauthbearer.extensions
+sasl.oauthbearer.header.urlencode sasl.oauthbearer.method sasl.oauthbearer.scope
+sasl.oauthbearer.token.endpoint.url
+"""
+
+TOKEN_NAMES = frozenset(_TOKENS.split())
+"""Acted on in a login by OAUTHBEARER."""
 OTHER_NAMES = frozenset(_OTHER.split())
 SECURITY_NAMES = frozenset(_SECURITY.split())
 SECURITY_FAMILIES = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")  # how names begin

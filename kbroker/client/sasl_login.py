@@ -21,7 +21,7 @@ from kbroker.sasl.client_login import (
     LoginFailedError,
     LoginTrouble,
 )
-from kbroker.sasl.login import Login
+from kbroker.sasl.login import Login, NoTokenError
 
 Ask = Callable[[Message], Any]
 """Sends a request and returns its answer. Raises OSError, and KafkaError UNSUPPORTED_VERSION."""
@@ -37,6 +37,8 @@ def log_in(ask: Ask, login: Login, address: str) -> float | None:
     try:
         while request is not None:
             request = exchange.receive(ask(request))
+    except NoTokenError as error:
+        raise refused(address, str(error)) from error
     except KafkaError as error:
         raise refused(address, _TAKES_NONE) from error
     except LoginFailedError as error:
@@ -49,6 +51,11 @@ def _sentence(login: Login, failure: LoginFailedError) -> str:
         return _TAKES_NONE
     if failure.trouble is LoginTrouble.NOT_OFFERED:
         return _not_offered(login, failure.offered)
+    if failure.trouble is LoginTrouble.REFUSED and login.tokens is not None:
+        return (
+            f"the broker refuses the token for a login with {login.mechanism} ({failure}): its log "
+            "says why, such as another issuer or audience than it expects"
+        )
     if failure.trouble is LoginTrouble.REFUSED:
         return (
             f"the broker refuses the login of {login.username} with {login.mechanism} "

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     from kbroker.sasl.oauthbearer import BearerLogin
 
 TokenSource = Callable[[], "BearerLogin"]
-"""Gives a token that is valid for now; it may take its time. Raises OSError if there is none."""
+"""Gives a token that is valid for now; it may take its time. Raises NoTokenError."""
+
+
+class NoTokenError(OSError):
+    """A login for which no token is to be had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,12 @@ def connector_security(settings: ConnectionSettings) -> dict[str, str]:
 
 
 def _login(login: Login) -> dict[str, str]:
+    if login.tokens is not None:
+        raise PipelineError(
+            f"sasl.mechanism={login.mechanism}: jobs do not log in by tokens; give a user of PLAIN "
+            "or SCRAM",
+            ExitCode.USAGE,
+        )
     kind = "plain.PlainLoginModule" if login.mechanism == "PLAIN" else "scram.ScramLoginModule"
     username, password = (
         text.replace("\\", "\\\\").replace('"', '\\"') for text in (login.username, login.password)
