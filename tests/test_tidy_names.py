@@ -28,7 +28,6 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # logins at the broker's listeners
-    ("sasl/oauthbearer.py", "OauthBearerServer"): "what a listener offers, with a judge of tokens",
     ("sasl/scram_keys.py", "SaltedPasswords"): "brokers that log in at each other",
     ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # listeners with TLS and logins
@@ -36,7 +35,6 @@ WILL_BE_USED = {
     ("tls/tls_context.py", "server_context"): "the same",
     ("tls/tls_context.py", "client_context"): "brokers that connect to each other",
     ("config/principal_rules.py", "user_name"): "the same",
-    ("tokens/listener_judge.py", "judge_of"): "listeners that offer OAUTHBEARER",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

@@ -62,7 +62,6 @@ class KbrokerConfig(ConfigGroup):
         False,
         "Take OAUTHBEARER tokens that nobody has signed, on listeners that only this machine "
         "reaches: anybody there is who they say.",
-        support="not yet",
     )
     kbroker_slow_request_ms: int = define(
         -1,

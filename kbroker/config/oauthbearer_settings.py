@@ -85,7 +85,10 @@ class _Settings:
         return cast("int | None", self._get(base)[1])
 
     def texts(self, base: str) -> tuple[str, ...]:
-        return tuple(filter(None, cast("tuple[str, ...] | None", self._get(base)[1]) or ()))
+        return cast("tuple[str, ...]", self._get(base)[1])
+
+    def is_set(self, base: str) -> bool:
+        return self._get(base)[1] not in (None, "", (), ("",))
 
     def _get(self, base: str) -> tuple[str, ConfigValue]:
         return self._config.listener_setting(base, self._listener, OAUTHBEARER)
@@ -107,28 +110,23 @@ def oauthbearer_settings(config: KafkaConfig, listener: str) -> OauthbearerSetti
             "tokens that is built in, or module:name of Python",
         )
     takes_unsigned = config.kbroker.kbroker_oauthbearer_unsecured
-    if handler in _UNSIGNED or (
-        handler is None and takes_unsigned and not settings.text(f"{_BASE}jwks.endpoint.url")
-    ):
-        if not takes_unsigned:
-            raise invalid_value(
-                handler_name,
-                handler,
-                f"it takes tokens that nobody signed: {UNSECURED}=true says that this is meant",
-            )
+    if handler in _UNSIGNED and not takes_unsigned:
+        raise invalid_value(
+            handler_name,
+            handler,
+            f"it takes tokens that nobody signed: {UNSECURED}=true says that this is meant",
+        )
+    # A listener that was given a part of its issuer is one for signed tokens.
+    has_issuer = any(settings.is_set(f"{_BASE}{base}") for base in _OF_ISSUER)
+    if handler in _UNSIGNED or (handler is None and takes_unsigned and not has_issuer):
         _check_loopback(config, listener)
         return OauthbearerSettings(issuer=None, handler=None, options=options)
     return OauthbearerSettings(issuer=_issuer(settings), handler=None, options=options)
 
 
 def _issuer(settings: _Settings) -> IssuerSettings:
-    wanted = {
-        "jwks.endpoint.url": "the address of the issuer's keys, https://HOST/PATH or file:///PATH",
-        "expected.issuer": "the iss of its tokens",
-        "expected.audience": "the aud of tokens that are meant for this cluster",
-    }
-    for base, what in wanted.items():
-        if not settings.texts(f"{_BASE}{base}"):
+    for base, what in _OF_ISSUER.items():
+        if not settings.is_set(f"{_BASE}{base}"):
             raise ConfigError(
                 f"OAUTHBEARER takes no token without {settings.name(f'{_BASE}{base}')}: set it to "
                 f"{what}"
@@ -143,7 +141,7 @@ def _issuer(settings: _Settings) -> IssuerSettings:
         connect_timeout_ms=settings.time_limit("sasl.login.connect.timeout.ms"),
         read_timeout_ms=settings.time_limit("sasl.login.read.timeout.ms"),
         issuer=settings.text(f"{_BASE}expected.issuer"),
-        audiences=frozenset(settings.texts(f"{_BASE}expected.audience")),
+        audiences=frozenset(filter(None, settings.texts(f"{_BASE}expected.audience"))),
         skew_ms=1000 * settings.number(f"{_BASE}clock.skew.seconds", least=0),
         sub_claim=settings.text(f"{_BASE}sub.claim.name"),
         scope_claim=settings.text(f"{_BASE}scope.claim.name"),
@@ -160,3 +158,8 @@ def _check_loopback(config: KafkaConfig, listener: str) -> None:
 
 
 _BASE = "sasl.oauthbearer."
+_OF_ISSUER = {
+    "jwks.endpoint.url": "the address of the issuer's keys, https://HOST/PATH or file:///PATH",
+    "expected.issuer": "the iss of its tokens",
+    "expected.audience": "the aud of tokens that are meant for this cluster",
+}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.listener_overrides import listener_prefix
 from kbroker.config.oauthbearer_settings import (
     OAUTHBEARER,
+    UNSECURED,
     IssuerSettings,
     oauthbearer_settings,
 )
 from kbroker.errors import ConfigError
 from kbroker.python_names import loaded
-from kbroker.sasl.oauthbearer import Judge
+from kbroker.sasl.exchange import Identity
+from kbroker.sasl.oauthbearer import BearerLogin, Judge, TokenRefusal
 from kbroker.security_extra import check_security_extra
 from kbroker.tokens.reading_schedule import ReadingSchedule
 from kbroker.tokens.token_claims import ExpectedClaims
@@ -25,6 +29,8 @@ from kbroker.tokens.web_trust import web_trust
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+_log = logging.getLogger(__name__)
 
 
 class ListenerJudge(NamedTuple):
@@ -45,10 +51,11 @@ def judge_of(config: KafkaConfig, listener: str, clock: Clock) -> ListenerJudge:
     prefix = listener_prefix(listener, OAUTHBEARER)
     if settings.handler is not None:
         handler = loaded(f"{prefix}sasl.server.callback.handler.class", settings.handler)
-        return ListenerJudge(cast("Judge", handler), takes_time=True)
+        return ListenerJudge(partial(_judged, handler), takes_time=True)
     try:
         if settings.issuer is None:
-            return ListenerJudge(UnsecuredTokenJudge(settings.options, clock.now_ms))
+            unsecured = UnsecuredTokenJudge(settings.options, clock.now_ms)
+            return ListenerJudge(unsecured, start=partial(_warn, listener))
         trust = web_trust(settings.options)
     except ConfigError as error:
         raise ConfigError(f"{prefix}sasl.jaas.config: {error}") from error
@@ -92,6 +99,29 @@ def _of_signed_tokens(
     )
     judge = SignedTokenJudge(keys, expected, clock.now_ms)
     return ListenerJudge(judge, start=keys.start, close=keys.close)
+
+
+def _judged(judge: Judge, login: BearerLogin) -> Identity | TokenRefusal:
+    """Ask a judge of Python, whose errors and other values are refusals."""
+    try:
+        verdict: object = judge(login)
+    except Exception as error:
+        # Not its text, which may have the token.
+        return TokenRefusal("invalid_token", f"the judge of tokens ended by {type(error).__name__}")
+    if not isinstance(verdict, Identity | TokenRefusal):
+        return TokenRefusal(
+            "invalid_token", "the judge of tokens gave neither Identity nor refusal"
+        )
+    return verdict
+
+
+def _warn(listener: str) -> None:
+    _log.warning(
+        "%s=true: listener %s takes tokens that nobody signed, so that anybody on this machine is "
+        "who they say",
+        UNSECURED,
+        listener,
+    )
 
 
 def _content(place: WebPlace) -> bytes:

@@ -12,6 +12,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kbroker.admin.credential_cache import CredentialCache
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
@@ -30,10 +31,13 @@ from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.server.background.worker_threads import WorkerThreads
-from kbroker.server.broker.login_offers import LoginMeans, offers_of
+from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.login_secret import login_secret
 from kbroker.zk.zk_utils import ZkUtils
+
+if TYPE_CHECKING:
+    from kbroker.tokens.listener_judge import ListenerJudge
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +57,7 @@ class BrokerLogins:
         self._clock = clock
         self._credentials = CredentialCache()
         self._secret = b""
+        self._judges: dict[str, ListenerJudge] = {}
         self._threads = WorkerThreads(_THREADS, "login")
 
     def follow(self, dynamic_configs: DynamicConfigManager) -> None:
@@ -66,10 +71,12 @@ class BrokerLogins:
     def stop(self) -> None:
         """End the threads when they have done what they do; nobody waits for them."""
         self._threads.leave()
+        for judge in self._judges.values():
+            judge.close()
 
     def at(self, listener: str) -> ListenerLogins:
         """The logins at a listener. Raises ConfigError."""
-        means = LoginMeans(self._credentials.find, lambda: self._secret)
+        means = LoginMeans(self._credentials.find, lambda: self._secret, self._judge)
         offers = _OffersInForce(self._config, listener, means)
         return ListenerLogins(
             begin=lambda connection: LoginGate(offers.now(), partial(self._versions, connection)),
@@ -79,6 +86,16 @@ class BrokerLogins:
             now=self._moment,
             max_frame_bytes=_max_frame_bytes(self._config(), listener),
         )
+
+    def _judge(self, listener: str) -> ListenerJudge:
+        """The judge of a listener's tokens, the same as long as the broker runs: as in Kafka, its
+        settings do not change meanwhile.
+        """
+        judge = self._judges.get(listener)
+        if judge is None:
+            judge = self._judges[listener] = judge_of(self._config(), listener, self._clock)
+            judge.start()
+        return judge
 
     def _moment(self) -> Moment:
         return Moment(self._clock.now_ms(), int(self._clock.monotonic_ms()))

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from kbroker.clock import Clock
 from kbroker.config.config_values import invalid_value
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.listener_overrides import listener_prefix
 from kbroker.config.sasl_settings import MechanismSettings, sasl_settings
 from kbroker.errors import ConfigError
+from kbroker.python_names import loaded
 from kbroker.sasl.exchange import Exchange, LoginRefusedError
 from kbroker.sasl.login_gate import Offer
 from kbroker.sasl.plain import Check, PlainServer, check_of
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
 from kbroker.sasl.scram_server import ScramServer, ScramUser
+from kbroker.server.system_clock import SystemClock
+
+if TYPE_CHECKING:
+    from kbroker.tokens.listener_judge import ListenerJudge
 
 _NONCE_BYTES = 20
 _HANDLER = "sasl.server.callback.handler.class"
@@ -29,7 +34,10 @@ _KAFKAS_HANDLERS = {
         "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
     ),
 }
-_NOT_SERVED = ("OAUTHBEARER", "GSSAPI")
+
+
+OAUTHBEARER = "OAUTHBEARER"
+_NOT_SERVED = ("GSSAPI",)
 
 
 class LoginMeans(NamedTuple):
@@ -37,11 +45,23 @@ class LoginMeans(NamedTuple):
 
     find_user: Callable[[str, str], ScramUser | None]  # by mechanism and name
     made_up_key: Callable[[], bytes]  # see ScramServer
+    judge: Callable[[str], ListenerJudge]  # of the tokens of a listener; raises ConfigError
 
 
 def check_logins(config: KafkaConfig, listener: str) -> None:
     """Raise ConfigError if the logins of a listener cannot be offered as its settings want it."""
-    offers_of(config, listener, LoginMeans(lambda _mechanism, _name: None, bytes))
+
+    def judge(listener: str) -> ListenerJudge:
+        return judge_of(config, listener, SystemClock())
+
+    offers_of(config, listener, LoginMeans(lambda _mechanism, _name: None, bytes, judge))
+
+
+def judge_of(config: KafkaConfig, listener: str, clock: Clock) -> ListenerJudge:
+    """Make the judge of a listener's tokens. Raises ConfigError."""
+    from kbroker.tokens import listener_judge  # few brokers take tokens
+
+    return listener_judge.judge_of(config, listener, clock)
 
 
 def offers_of(config: KafkaConfig, listener: str, means: LoginMeans) -> Mapping[str, Offer]:
@@ -56,9 +76,11 @@ def _offer(listener: str, mechanism: str, settings: MechanismSettings, means: Lo
     if mechanism in _NOT_SERVED:
         raise ConfigError(
             f"listener {listener} offers logins by {mechanism}, which kbroker does not serve: set "
-            f"{listener_prefix(listener)}sasl.enabled.mechanisms to PLAIN, SCRAM-SHA-256 or "
-            "SCRAM-SHA-512"
+            f"{listener_prefix(listener)}sasl.enabled.mechanisms to PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512 or OAUTHBEARER"
         )
+    if mechanism == OAUTHBEARER:
+        return _bearer_offer(means.judge(listener), settings)
     handler = settings.handler if settings.handler != _KAFKAS_HANDLERS[mechanism] else None
     name = f"{listener_prefix(listener, mechanism)}{_HANDLER}"
     begin: Callable[[], Exchange]
@@ -72,6 +94,13 @@ def _offer(listener: str, mechanism: str, settings: MechanismSettings, means: Lo
     return Offer(begin, settings.max_reauth_ms, is_slow=handler is not None)
 
 
+def _bearer_offer(judge: ListenerJudge, settings: MechanismSettings) -> Offer:
+    from kbroker.sasl.oauthbearer import OauthBearerServer
+
+    begin = partial(OauthBearerServer, judge.judge)
+    return Offer(begin, settings.max_reauth_ms, is_slow=judge.takes_time)
+
+
 def _begin_scram(mechanism: str, means: LoginMeans) -> Exchange:
     def find(name: str, is_token: bool) -> ScramUser | None:
         return None if is_token else means.find_user(mechanism, name)
@@ -82,18 +111,11 @@ def _begin_scram(mechanism: str, means: LoginMeans) -> Exchange:
 
 def _check_by(name: str, handler: str) -> Check:
     """The check that a setting names as `module:name`. Raises ConfigError."""
-    module, separator, attribute = handler.partition(":")
-    if not separator:
+    if ":" not in handler:
         raise invalid_value(
             name, handler, "Java classes are not served: name a Python function as module:name"
         )
-    try:
-        check = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
-        raise invalid_value(name, handler, f"it cannot be imported: {error}") from error
-    if not callable(check):
-        raise invalid_value(name, handler, "it cannot be called with a name and a password")
-    return partial(_checked, check)
+    return partial(_checked, loaded(name, handler))
 
 
 def _checked(check: Check, username: str, password: str) -> bool:

@@ -26,7 +26,8 @@ SIGNED = {
     "sasl.oauthbearer.expected.issuer": NAME,
     "sasl.oauthbearer.expected.audience": f"{AUDIENCE},other",
 }
-UNSIGNED = {**SIGNED, "kbroker.oauthbearer.unsecured": "true"}
+LISTENER = {name: SIGNED[name] for name in ("listeners", "sasl.enabled.mechanisms")}
+UNSIGNED = {**LISTENER, "kbroker.oauthbearer.unsecured": "true"}
 URL, HANDLER, JAAS = (
     "sasl.oauthbearer.jwks.endpoint.url",
     "sasl.server.callback.handler.class",
@@ -114,12 +115,19 @@ def test_unsigned_tokens_are_taken_by_a_setting_of_their_own() -> None:
 def test_a_judge_of_python_is_asked_where_it_may_take_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "my_judges.py").write_text("def judge(login):\n    return login.token\n")
+    (tmp_path / "my_judges.py").write_text(
+        "from kbroker.sasl.exchange import Identity\n"
+        "def judge(login):\n"
+        "    return Identity(login.token) if login.token != 'no' else 1 / 0\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     judge = made({**SIGNED, f"{P}{HANDLER}": "my_judges:judge"})
 
     assert judge.takes_time
-    assert judge.judge(BearerLogin("abc")) == "abc"
+    assert judge.judge(BearerLogin("ann")) == Identity("ann")
+    assert reason(judge, "no") == "the judge of tokens ended by ZeroDivisionError"
+    nothing = made({**SIGNED, f"{P}{HANDLER}": "builtins:len"})
+    assert "gave neither" in reason(nothing, "ann")
 
 
 KEYS = {**SIGNED, URL: "https://keys"}
@@ -128,6 +136,7 @@ REFUSED = [
     (SIGNED, f"OAUTHBEARER takes no token without {URL}: set it to the address of the issuer's"),
     ({**KEYS, "sasl.oauthbearer.expected.issuer": ""}, "without sasl.oauthbearer.expected.issuer"),
     ({**KEYS, "sasl.oauthbearer.expected.audience": ""}, "without sasl.oauthbearer.expected.aud"),
+    ({**SIGNED, "kbroker.oauthbearer.unsecured": "true"}, f"takes no token without {URL}"),
     ({**SIGNED, URL: "http://issuer/keys"}, "change what comes over http: write https://"),
     ({**SIGNED, URL: "ftp://issuer"}, "write https://HOST/PATH or file:///PATH"),
     ({**SIGNED, URL: "https://"}, "write https://HOST/PATH"),

@@ -1,0 +1,120 @@
+"""Logins by OAUTHBEARER at the listeners of a whole broker, by tokens of an issuer on this machine
+and by unsigned ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.broker_link import BrokerLink
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.connection_settings import ConnectionSettings, connection_settings
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.sasl.client_login import ClientLogin
+from kbroker.sasl.login import Login
+from kbroker.sasl.oauthbearer import BearerLogin
+from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.start.start_refusals import refusals_of
+from tests.fakes.running.waiting import until
+from tests.fakes.tokens.issuer import AUDIENCE, NAME, Issuer, served
+
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+SETTINGS = {
+    "listeners": "INSIDE://127.0.0.1:0,OPEN://127.0.0.1:0",
+    "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT,OPEN:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.expected.issuer": NAME,
+    "sasl.oauthbearer.expected.audience": AUDIENCE,
+    "listener.name.open.oauthbearer.sasl.server.callback.handler.class": "org.apache.kafka.common."
+    "security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+    "kbroker.oauthbearer.unsecured": "true",
+    "connection.failed.authentication.delay.ms": "0",
+}
+KEYS = "listener.name.inside.oauthbearer.sasl.oauthbearer.jwks.endpoint.url"
+LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+UNSIGNED = {**LOGIN, "sasl.jaas.config": f'{MODULE} unsecuredLoginStringClaim_sub="ann";'}
+
+
+def fetching(url: str) -> dict[str, str]:
+    return {
+        **LOGIN,
+        "sasl.oauthbearer.token.endpoint.url": f"{url}/token",
+        "sasl.oauthbearer.client.id": "ann",
+        "sasl.oauthbearer.client.secret": Issuer().secrets["ann"],
+    }
+
+
+def connects(port: int, properties: dict[str, str]) -> bool:
+    bootstrap = Bootstrap(f"127.0.0.1:{port}", connection_settings(properties))
+    try:
+        with closing(ClusterLinks(bootstrap)) as cluster:
+            cluster.ask_any(MetadataRequest(topics=[]))
+    except (ClientError, OSError):
+        return False
+    return True
+
+
+def session_ms(port: int, token: str) -> int:
+    exchange = ClientLogin(
+        Login(mechanism="OAUTHBEARER", tokens=lambda: BearerLogin(token)), "nonce"
+    )
+    with closing(BrokerLink("127.0.0.1", port, 10, ConnectionSettings())) as link:
+        request = exchange.begin()
+        while request is not None:
+            request = exchange.receive(link.ask(request))
+    return exchange.session_ms
+
+
+async def test_tokens_of_the_issuer_let_users_in_as_long_as_they_last(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer = Issuer()
+    with served(issuer) as url:
+        values = {**SETTINGS, KEYS: f"{url}/keys", "log.dirs": str(tmp_path / "data")}
+        server = KafkaServer(KafkaConfig.for_profile("dev", values))
+        await server.startup()
+        inside, unsigned = (end_point.port for end_point in server.end_points)
+
+        def comes_in(properties: dict[str, str], port: int = inside) -> asyncio.Future[bool]:
+            return asyncio.ensure_future(asyncio.to_thread(connects, port, properties))
+
+        await until(partial(comes_in, fetching(url)))
+        assert not await comes_in({**fetching(url), "sasl.oauthbearer.client.secret": "wrong"})
+        assert not await comes_in(UNSIGNED)
+        assert await comes_in(UNSIGNED, unsigned)
+        assert not await comes_in(fetching(url), unsigned)
+
+        assert 290_000 < await asyncio.to_thread(session_ms, inside, issuer.token()) <= 300_000
+
+        issuer.answering.clear()  # the server hangs, and the keys that are known stay in force
+        known = issuer.token()
+        issuer.change_key("second")
+        with pytest.raises(Exception, match="invalid_token"):
+            await asyncio.to_thread(session_ms, inside, issuer.token())
+        assert await asyncio.to_thread(session_ms, inside, known)
+        issuer.answering.set()
+        await until(partial(comes_in, fetching(url)))
+        await server.shutdown()
+
+    assert "OPEN takes tokens that nobody signed" in caplog.text
+    assert "no key 'second' of its issuer" in caplog.text
+    assert "algorithm is 'none'" in caplog.text
+    assert known.rpartition(".")[2] not in caplog.text
+
+
+def test_a_listener_without_an_issuer_is_refused_before_a_port_is_bound() -> None:
+    errors = list(refusals_of(KafkaConfig.for_profile("dev", SETTINGS)))
+
+    assert [str(error) for error in errors] == [
+        "OAUTHBEARER takes no token without sasl.oauthbearer.jwks.endpoint.url: set it to the "
+        "address of the issuer's keys, https://HOST/PATH or file:///PATH"
+    ]
