@@ -16,6 +16,7 @@ from typing import NamedTuple
 from kbroker.errors import ErrorCode, ProtocolError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, encode_response_header
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.request import ConnectionInfo, FutureLike
 from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
@@ -130,7 +131,7 @@ class ConnectionLogin:
         if header is None or not isinstance(answer, Message):
             return answer if isinstance(answer, bytes) else None
         key, version = header.api_key, header.api_version
-        if key == API_VERSIONS_KEY and answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # type: ignore[attr-defined]
+        if key == API_VERSIONS_KEY and version not in ApiVersionsRequest.spec.served:
             version = 0  # which any client can read (KIP-511)
         head = encode_response_header(key, version, header.correlation_id)
         return encode(answer, version, head)

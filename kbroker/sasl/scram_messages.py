@@ -24,7 +24,8 @@ _FIRST = re.compile(
     re.DOTALL,
 )
 _FINAL = re.compile(
-    rf"(?P<bare>c=(?P<header>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})",
+    rf"(?P<bare>c=(?P<header>{_BASE64}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+    rf",p=(?P<proof>{_BASE64})",
     re.DOTALL,
 )
 
@@ -59,9 +60,7 @@ def parse_client_first(message: bytes) -> ClientFirst:
     found = _FIRST.fullmatch(text)
     if found is None:
         raise ScramError("its first message is not one of SCRAM without channel binding")
-    extensions = [part.split("=", 1) for part in found["extensions"].split(",")[1:]]
-    if any(name == "m" for name, _ in extensions):
-        raise ScramError("it asks for an extension that is not known here")
+    extensions = _extensions(found)
     return ClientFirst(
         found["header"],
         found["bare"],
@@ -77,9 +76,20 @@ def parse_client_final(message: bytes) -> ClientFinal:
     found = _FINAL.fullmatch(as_text(message))
     if found is None:
         raise ScramError("its last message is not one of SCRAM")
+    _extensions(found)
     return ClientFinal(
         from_base64(found["header"]), found["bare"], found["nonce"], from_base64(found["proof"])
     )
+
+
+def _extensions(found: re.Match[str]) -> list[list[str]]:
+    """The names and values of a message's extensions. Raises ScramError for one that has to be
+    understood.
+    """
+    extensions = [part.split("=", 1) for part in found["extensions"].split(",")[1:]]
+    if any(name == "m" for name, _ in extensions):
+        raise ScramError("it asks for an extension that is not known here")
+    return extensions
 
 
 def as_text(message: bytes) -> str:

@@ -26,6 +26,7 @@ from kbroker.errors import ConfigError, ErrorCode, ProtocolError
 from kbroker.network.connection_login import ListenerLogins
 from kbroker.protocol.codec import decode
 from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, decode_request_header
+from kbroker.protocol.messages.api_versions import ApiVersionsResponse
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
@@ -138,6 +139,8 @@ def _let_in(connection: ConnectionInfo, identity: Identity) -> None:
 
 def _refused(header: RequestHeader, frame: memoryview, code: ErrorCode) -> Message | None:
     api = registered().get(header.api_key)
+    if header.api_key == API_VERSIONS_KEY:
+        return ApiVersionsResponse(error_code=code)
     if api is None or header.api_version not in api.versions:
         raise ProtocolError(f"API key {header.api_key} version {header.api_version} amid a login")
     offset = decode_request_header(frame)[1]

@@ -170,6 +170,7 @@ def test_a_last_message_that_was_changed_is_refused(change: tuple[bytes, bytes])
 @pytest.mark.parametrize(
     "without_proof",
     [
+        "c=biws,r=ourstheirs,m=x",
         "c=biws,r=ours",
         "c=biws,r=theirs",
         "c=biws,r=oursxtheirs",
