@@ -43,6 +43,7 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/cluster_checks.py",
     "tests/faults/cluster_model.py",
     "tests/faults/crash_load.py",
+    "tests/faults/login_bugs.py",
     "tests/faults/loop_holds.py",
     "tests/faults/planted_bugs.py",
     "tests/faults/replication_bugs.py",

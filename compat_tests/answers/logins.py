@@ -28,7 +28,7 @@ from compat_tests.clients.raw_connection import (
 from compat_tests.conftest import BrokerProcess
 from compat_tests.running import apache_kafka
 
-RECORDED = Path(__file__).parents[1] / "results" / "logins.json"
+RECORDED = Path(__file__).with_name("logins.json")
 PRODUCE, METADATA, VERSIONS, HANDSHAKE, AUTHENTICATE, ALTER_USERS = 0, 3, 18, 17, 36, 51
 SILENT_S = 0.5
 LISTENER = "listener.name.sasl_plaintext."
