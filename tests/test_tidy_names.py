@@ -29,7 +29,6 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # logins at the broker's listeners
     ("sasl/scram_keys.py", "SaltedPasswords"): "brokers that log in at each other",
-    ("sasl/scram_keys.py", "of_password"): "a user who gets a password",
     # listeners with TLS and logins
     ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",
     ("tls/tls_context.py", "server_context"): "the same",

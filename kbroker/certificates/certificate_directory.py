@@ -167,6 +167,8 @@ def make_certificates(
             f"{directory.path_of(BROKER)} is not for {', '.join(missing)}: remove it to make "
             "another"
         )
+    if directory.has(AUTHORITY) and not needs_broker and not clients:
+        return []  # nothing is to be signed: the authority's key may be kept elsewhere
     authority, made = directory.authority(now)
     if now + timedelta(days=days) > authority.not_after:
         raise CertificateDirectoryError(

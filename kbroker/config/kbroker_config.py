@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from kbroker.config.config_def import ConfigGroup, Password, config_group, define
 from kbroker.config.http_addresses import check_http_addresses
+from kbroker.errors import ConfigError
+
+
+def check_login(name: str, text: str) -> None:
+    """Raises ConfigError, without the text, for other than NAME:PASSWORD."""
+    user, _, password = text.partition(":")
+    if not user or not password:
+        raise ConfigError(f"{name} is not NAME:PASSWORD")
 
 
 @config_group
@@ -38,6 +46,11 @@ class KbrokerConfig(ConfigGroup):
         False,
         "Listeners that other machines reach may let in everybody: a start does not warn of them, "
         "and obeys --listen with such an address.",
+    )
+    kbroker_first_user: Password | None = define(
+        None,
+        "NAME:PASSWORD of a user whom a cluster gets that has none; with SCRAM-SHA-256 and -512.",
+        check=check_login,
     )
     kbroker_quorum: str = define(
         "refuse",

@@ -19,7 +19,12 @@ class SecurityConfig(ConfigGroup):
 
     common = Facts(support="not yet")
 
-    authorizer_class_name: str = define("", "Class that decides who may do what.", importance="low")
+    authorizer_class_name: str = define(
+        "",
+        "Class that decides who may do what; there is none here, and a start with one is refused.",
+        importance="low",
+        support="used",
+    )
     principal_builder_class: JavaClass = define(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         "Class that names the user of a connection.",

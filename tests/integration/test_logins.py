@@ -37,6 +37,7 @@ SETTINGS = {
     "listener.name.checked.plain.sasl.server.callback.handler.class": f"{__name__}:check",
     "listener.name.checked.plain.connections.max.reauth.ms": "60000",
     "connection.failed.authentication.delay.ms": "0",
+    "kbroker.first.user": "first:first-secret",
 }
 
 
@@ -68,6 +69,8 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
         }
         await users.update(zk_paths.USER_CONFIGS, user, lambda _: stored)
 
+    for mechanism in SCRAM_MECHANISMS:
+        assert await is_let_in(inside, mechanism, "first", "first-secret")
     assert await is_let_in(inside, "PLAIN", "ann", "ann-secret")
     assert not await is_let_in(inside, "PLAIN", "ann", "zoe-secret")
     assert not await is_let_in(inside, "SCRAM-SHA-256", "bob", "pencil")
@@ -90,6 +93,16 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text
     await server.shutdown()
+
+
+async def test_a_cluster_with_a_user_gets_no_first_one(tmp_path: Path) -> None:
+    for first_user, users in (("ann:a", ["ann"]), ("bob:b", ["ann"])):
+        settings = {**SETTINGS, "log.dirs": str(tmp_path), "kbroker.first.user": first_user}
+        server = KafkaServer(KafkaConfig.for_profile("dev", settings))
+        await server.startup()
+        entities = ZkEntityConfigs(server.parts.storage.zk)
+        assert await entities.entities(zk_paths.USER_CONFIGS) == users
+        await server.shutdown()
 
 
 async def is_not(answer: asyncio.Future[bool] | object) -> bool:

@@ -72,6 +72,13 @@ setting_options = options(
 @click.command()
 @setting_options
 @click.option(
+    "--secure",
+    metavar="DIR",
+    hidden=True,
+    help="Let in users alone, by TLS: DIR gets certificates and the login of a user admin, or has "
+    "them from an earlier start.",
+)
+@click.option(
     "--brokers",
     type=click.IntRange(min=1),
     default=1,
@@ -109,6 +116,7 @@ def start(
     properties: str | None = None,
     listen: Sequence[str] = (),
     is_open: bool = False,
+    secure: str | None = None,
     data: str | None = None,
     profile: str | None = None,
     overrides: Sequence[str] = (),
@@ -140,6 +148,7 @@ def start(
         profile=profile,
         listen=listen,
         is_open=is_open,
+        secure=secure,
         data=data,
         overrides=overrides,
         zookeeper=zookeeper,
@@ -169,7 +178,12 @@ def hearer(launch: Launch) -> Hearer:
         for end_point in end_points:
             click.echo(f"listening on {str(end_point).partition('://')[2]}")
         sys.stdout.flush()
-        notes = (launch.note_of_controllers(), launch.note_of_addresses(), launch.note_of_data())
+        notes = (
+            launch.note_of_controllers(),
+            launch.note_of_addresses(),
+            launch.note_of_login(),
+            launch.note_of_data(),
+        )
         for note in notes:
             if note is not None:
                 say(note)

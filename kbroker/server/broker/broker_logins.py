@@ -32,6 +32,7 @@ from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.server.background.worker_threads import WorkerThreads
+from kbroker.server.broker.first_user import add_first_user
 from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.login_secret import login_secret
@@ -67,6 +68,9 @@ class BrokerLogins:
 
     async def start(self, zk: ZkUtils) -> None:
         """Read what the brokers of the cluster share, before anybody logs in."""
+        first_user = self._config().kbroker.kbroker_first_user
+        if first_user is not None:
+            await add_first_user(zk, first_user)
         self._secret = await login_secret(zk, secrets.token_bytes(_SECRET_BYTES))
 
     def stop(self) -> None:

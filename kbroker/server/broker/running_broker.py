@@ -49,11 +49,11 @@ async def run_parts(
     data, cluster, services = parts.data, parts.cluster, parts.services
     parts.counters.when_asked(partial(_register_measures, parts, LoopIdle()))
     undo.callback(cluster.to_controller.close)
-    await data.dynamic_configs.start()
-    undo.push_async_callback(data.dynamic_configs.stop)
-    if parts.logins is not None:
+    if parts.logins is not None:  # which may add a user
         await parts.logins.start(parts.storage.zk)
         undo.callback(parts.logins.stop)
+    await data.dynamic_configs.start()
+    undo.push_async_callback(data.dynamic_configs.stop)
     await _follow_features(parts, undo)
     await _load_logs(parts, around)
     undo.callback(_close_logs, parts, around.lifecycle)

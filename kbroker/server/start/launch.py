@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kbroker.config.http_addresses import HTTP_LISTENERS
@@ -29,6 +31,7 @@ from kbroker.server.start.event_loop import EventLoopKind, run_on_loop
 from kbroker.server.start.settings_sources import (
     LoadedSettings,
     SettingSources,
+    environment_settings,
     load_settings,
     parse_overrides,
 )
@@ -39,6 +42,7 @@ from kbroker.zk.tree import TreeUnavailableError
 if TYPE_CHECKING:
     from kbroker.server.broker.kafka_server import KafkaServer
     from kbroker.server.start.local_cluster import LocalCluster
+    from kbroker.server.start.secure_directory import SecureDirectory
 
 
 class UsageError(ExplainedError):
@@ -62,6 +66,7 @@ class StartOptions:
     brokers: int = 1
     adopt: bool = False
     is_open: bool = False  # other machines may come in without a login
+    secure: str | None = None  # directory of certificates and of the first user's login
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -72,6 +77,7 @@ class Launch:
     brokers: int = 1
     adopt: bool = False
     temporary: str | None = None  # the data directory that is removed at the end
+    secured: SecureDirectory | None = None
 
     def note_of_data(self) -> str | None:
         """A note about data that is deleted at the end; None if it stays."""
@@ -96,6 +102,13 @@ class Launch:
         from kbroker.server.start.start_refusals import warnings_of
 
         return (*self.settings.warnings, *warnings_of(self.settings.config))
+
+    def note_of_login(self) -> str | None:
+        """A note about the login to use; None if the start has made none."""
+        if self.secured is None:
+            return None
+        made = f"made {', '.join(self.secured.made)}; " if self.secured.made else ""
+        return f"{made}log in with --command-config {self.secured.admin_file}"
 
     def note_of_controllers(self) -> str | None:
         """A note about listeners that are not served; None if all are."""
@@ -128,12 +141,15 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
     """Yield the start asked for. If it names no data directory, a temporary one exists for as long
     as this context lasts. Raises UsageError.
     """
-    chosen = _chosen(options)
+    secured = None if options.secure is None else _secured(options, environment)
+    chosen = _chosen(options, None if secured is None else secured.settings)
     settings = _load(options, environment, chosen)
     _check(settings, options)
     if _names_data_directory(settings):
         _check_adoption(options, settings)
-        yield Launch(settings=settings, brokers=options.brokers, adopt=options.adopt)
+        yield Launch(
+            settings=settings, brokers=options.brokers, adopt=options.adopt, secured=secured
+        )
         return
     if options.adopt:
         raise UsageError("--adopt needs the directory to take over: --data DIR")
@@ -143,7 +159,9 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
     temporary = tempfile.mkdtemp(prefix="kbroker-")
     try:
         settings = _load(options, environment, {**chosen, "log.dirs": temporary})
-        yield Launch(settings=settings, brokers=options.brokers, temporary=temporary)
+        yield Launch(
+            settings=settings, brokers=options.brokers, temporary=temporary, secured=secured
+        )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -270,25 +288,69 @@ def _set_after(wait_for_end: Callable[[], None], stop: asyncio.Event) -> None:
 # ---- options
 
 
-def _chosen(options: StartOptions) -> dict[str, str]:
-    """The settings that options stand for, by name. Raises UsageError."""
-    chosen = _listeners(options.listen)
+def _chosen(options: StartOptions, secured: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The settings that options stand for, by name; `secured` are those of a secure directory.
+    Raises UsageError.
+    """
+    chosen = {**_listeners(options.listen), **(secured or {})}
     if options.is_open:
         chosen["kbroker.open.listeners"] = "true"
     if options.data is not None:
         if not options.data.strip():  # as an unset variable in a script gives it
             raise UsageError("--data is empty: give a directory")
         chosen["log.dirs"] = _absolute(options.data)
-    try:
-        chosen |= parse_overrides(options.overrides)
-    except ConfigError as error:
-        raise UsageError(str(error)) from error
+    chosen |= _parsed_overrides(options)
     if options.zookeeper is not None:
         if not options.zookeeper.strip():
             raise UsageError("--zookeeper is empty: give HOST:PORT/chroot")
         _check_ensemble(options.zookeeper)
         chosen["zookeeper.connect"] = options.zookeeper
     return chosen
+
+
+def _parsed_overrides(options: StartOptions) -> dict[str, str]:
+    try:
+        return parse_overrides(options.overrides)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+
+
+def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDirectory:
+    """The secure directory, made after all else of the start has been found right. Raises
+    UsageError.
+    """
+    from kbroker.certificates.certificate_directory import CertificateDirectoryError
+    from kbroker.server.start.secure_directory import (
+        DEFAULT_ADDRESSES,
+        hosts_of_clients,
+        listeners_at,
+        secure_directory,
+    )
+
+    assert options.secure is not None
+    if not options.secure.strip():
+        raise UsageError("--secure is empty: give a directory")
+    if options.is_open:
+        raise UsageError("--secure and --open exclude each other: remove one")
+    written = {**_from_file(options), **environment_settings(environment)[0]}
+    overrides = _parsed_overrides(options)
+    if "listeners" in overrides or ("listeners" in written and not options.listen):
+        raise UsageError("--secure makes the listeners: give their addresses by --listen alone")
+    _listeners(options.listen)  # each is HOST:PORT
+    addresses = options.listen or DEFAULT_ADDRESSES
+    open_settings = {**listeners_at(addresses, "PLAINTEXT"), "kbroker.open.listeners": "true"}
+    settings = _load(options, environment, _chosen(options, open_settings))
+    _check(settings, options)
+    try:
+        return secure_directory(
+            _absolute(options.secure),
+            addresses,
+            hosts=hosts_of_clients(settings.config),
+            machine=socket.gethostname(),
+            now=datetime.now(UTC),
+        )
+    except (CertificateDirectoryError, ConfigError) as error:
+        raise UsageError(f"--secure: {error}") from error
 
 
 def _check_ensemble(connect: str) -> None:
@@ -325,7 +387,7 @@ def _absolute(path: str) -> str:
 def _load(
     options: StartOptions, environment: Mapping[str, str], chosen: Mapping[str, str]
 ) -> LoadedSettings:
-    from_file = {} if options.properties is None else properties_in(options.properties)
+    from_file = _from_file(options)
     try:
         return load_settings(
             SettingSources(
@@ -356,6 +418,10 @@ def _check(settings: LoadedSettings, options: StartOptions) -> None:
             f"--listen {str(found[0]).partition('://')[2]} lets in everybody who reaches it: "
             "--open says that this is meant"
         )
+
+
+def _from_file(options: StartOptions) -> dict[str, str]:
+    return {} if options.properties is None else properties_in(options.properties)
 
 
 def properties_in(path: str) -> dict[str, str]:

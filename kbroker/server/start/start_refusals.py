@@ -21,7 +21,7 @@ def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[Co
     quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
     if quorum is not None:
         yield ConfigError(quorum, Trouble.KRAFT)
-    for refuse in (_refuse_listeners, _refuse_addresses, _refuse_open_http, _refuse_ensemble):
+    for refuse in _REFUSE:
         try:
             refuse(config)
         except ConfigError as error:
@@ -61,6 +61,15 @@ def _refuse_listeners(config: KafkaConfig) -> None:
         check_listener(config, end_point)
 
 
+def _refuse_authorizer(config: KafkaConfig) -> None:
+    name = config.security.authorizer_class_name
+    if name:
+        raise ConfigError(
+            f"authorizer.class.name={name}: kbroker checks no rights, and who comes in may do "
+            "everything: remove the setting to start so"
+        )
+
+
 def _refuse_addresses(config: KafkaConfig) -> None:
     advertised_end_points(config, config.end_points())
 
@@ -93,3 +102,8 @@ def _refuse_ensemble(config: KafkaConfig) -> None:
     except ValueError as error:
         raise ConfigError(f"zookeeper.connect: {error}") from error
     check_not_reserved(config)
+
+
+_REFUSE = (
+    _refuse_listeners, _refuse_authorizer, _refuse_addresses, _refuse_open_http, _refuse_ensemble,
+)  # fmt: skip

@@ -117,7 +117,10 @@ def test_listeners_that_are_not_served_are_said_and_told_to_nobody() -> None:
     [
         (StartOptions(listen=("nowhere",)), "--listen 'nowhere' is not HOST:PORT"),
         (StartOptions(listen=("9095",)), "--listen '9095' is not HOST:PORT, did you mean :9095?"),
-        (StartOptions(listen=("[::]:0",)), r"^--listen \[::\]:0 lets in everybody .*: --open"),
+        (
+            StartOptions(listen=("[::]:0",)),
+            r"^--listen \[::\]:0 lets in everybody .*: --open",
+        ),
         (StartOptions(listen=("127.0.0.1:0", ":0"), brokers=2), "^--listen :0 lets in everybody"),
         (StartOptions(overrides=("num.partitions",)), "is not KEY=VALUE"),
         (StartOptions(overrides=("num.partitions=x",)), "num.partitions"),
