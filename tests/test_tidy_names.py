@@ -28,11 +28,8 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # logins at the broker's listeners
-    ("sasl/scram_keys.py", "SaltedPasswords"): "brokers that log in at each other",
     # listeners with TLS and logins
-    ("config/tls_settings.py", "tls_settings"): "the TLS of a listener",
-    ("tls/tls_context.py", "server_context"): "the same",
-    ("tls/tls_context.py", "client_context"): "brokers that connect to each other",
+    ("tls/tls_context.py", "server_context"): "the TLS of a listener",
     ("config/principal_rules.py", "user_name"): "the same",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",

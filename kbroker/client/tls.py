@@ -13,10 +13,7 @@ from functools import lru_cache
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import Tls
 from kbroker.client.exit_code import ExitCode
-
-# X509_V_ERR_ of OpenSSL.
-_NOT_YET, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
-_UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
+from kbroker.tls.tls_errors import Distrust, distrusted
 
 
 @lru_cache(maxsize=8)
@@ -49,27 +46,23 @@ def secured(plain: socket.socket, host: str, tls: Tls) -> ssl.SSLSocket:
 
 def tls_reason(error: OSError, host: str) -> str | None:
     """Return what to do if a side does not trust the other's certificate; None for other errors."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _certificate_reason(error, host)
-    alert = getattr(error, "reason", None) or ""
-    if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
+    found = distrusted(error)
+    if found is None:
+        return None
+    kind, said = found
+    if kind is Distrust.OF_CLIENT:
         return (
             "the broker asks for a client certificate that it trusts "
-            f"({alert}): give ssl.certificate.location and ssl.key.location"
+            f"({said}): give ssl.certificate.location and ssl.key.location"
         )
-    return None
-
-
-def _certificate_reason(error: ssl.SSLCertVerificationError, host: str) -> str:
-    code, said = error.verify_code, error.verify_message.rstrip(".")
-    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+    if kind is Distrust.OTHER_NAME:
         return (
             f"the broker's certificate is not made for the name {host}: connect by a name that it "
             "holds, or switch the check off with ssl.endpoint.identification.algorithm=none"
         )
-    if code in (_EXPIRED, _NOT_YET):
+    if kind is Distrust.OUT_OF_DATE:
         return f"the broker's certificate is out of date ({said}): renew it, or set the clock"
-    if code in _UNKNOWN_AUTHORITY:
+    if kind is Distrust.UNKNOWN_AUTHORITY:
         return (
             f"the broker's certificate is signed by nobody trusted here ({said}): give the "
             "certificate of its authority as a PEM file, ssl.ca.location=FILE"

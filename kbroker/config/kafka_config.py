@@ -304,6 +304,11 @@ class KafkaConfig:
         named = self.socket_server.control_plane_listener_name
         return named.upper() if named else None
 
+    def listeners_of_brokers(self) -> tuple[str, ...]:
+        """The names of listeners at which this broker connects to others."""
+        names = (self.inter_broker_listener_name(), self.control_plane_listener_name())
+        return tuple(dict.fromkeys(filter(None, names)))
+
     def validate(self) -> None:
         """Raises ConfigError for settings that do not fit together."""
         self.quorum.check()
@@ -315,6 +320,7 @@ class KafkaConfig:
             raise ConfigError("listeners is not set: the prod profile needs explicit addresses")
         if self.kbroker.kbroker_profile == "prod" and not {"log.dirs", "log.dir"} & set(self.texts):
             raise ConfigError("log.dirs is not set: the prod profile needs a data directory")
+        self._check_inter_broker()
         self._check_control_plane()
         names = {end_point.listener_name for end_point in self.end_points()}
         for end_point in self.advertised_end_points():
@@ -345,6 +351,27 @@ class KafkaConfig:
         if not self.log.data_directories():
             name = "log.dir" if self.log.log_dirs is None else "log.dirs"
             raise invalid_value(name, self.value(name), "at least one directory is needed")
+
+    def _check_inter_broker(self) -> None:
+        listener, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+        if listener in self.texts and protocol in self.texts:
+            raise ConfigError(f"{listener} and {protocol} are both set: remove one")
+        advertised = self.advertised_end_points()
+        name = self.inter_broker_listener_name()
+        if name in {end_point.listener_name for end_point in advertised}:
+            return
+        is_secured = any(each.security_protocol != "PLAINTEXT" for each in advertised)
+        # The others reach a broker at its first listener if it has none of that name.
+        if (
+            listener in self.texts
+            or protocol in self.texts
+            or (is_secured and self.zk.zookeeper_connect)
+        ):
+            names = ", ".join(each.listener_name for each in advertised)
+            raise ConfigError(
+                f"the listener of other brokers, {name}, is not among advertised.listeners: set "
+                f"{listener} to one of {names}"
+            )
 
     def _check_control_plane(self) -> None:
         name = self.control_plane_listener_name()

@@ -27,7 +27,10 @@ class SaslConfig(ConfigGroup):
         None, "Login entry in JAAS form.", dynamic="per-broker", support="used"
     )
     sasl_mechanism_inter_broker_protocol: str = define(
-        "GSSAPI", "Mechanism brokers use among themselves.", dynamic="per-broker"
+        "GSSAPI",
+        "Mechanism brokers use among themselves.",
+        dynamic="per-broker",
+        support="used",
     )
     sasl_server_callback_handler_class: JavaClass | None = define(
         None, "Function of Python that checks logins by PLAIN, as module:name.", support="used"

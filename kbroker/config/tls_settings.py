@@ -114,6 +114,33 @@ def tls_settings(config: KafkaConfig, listener: str) -> TlsSettings:
     )
 
 
+def peer_tls(config: KafkaConfig, listener: str) -> ClientTls:
+    """The TLS by which a broker connects to the listener of that name of other brokers: what it
+    would show and trust at its own. Raises ConfigError with a sentence.
+    """
+    own = tls_settings(config, listener)
+    return ClientTls(
+        own=own.own,
+        key_password=own.key_password,
+        key_password_setting=own.key_password_setting,
+        trusted=own.trusted,
+        checks_host_name=_checks_host_name(_Settings(config, listener)),
+        versions=own.versions,
+        suites_of_1_2=own.suites_of_1_2,
+        suites_of_1_3=own.suites_of_1_3,
+    )
+
+
+def _checks_host_name(settings: _Settings) -> bool:
+    base = "ssl.endpoint.identification.algorithm"
+    algorithm = settings.text(base)
+    if algorithm is not None and algorithm.lower() != "https":
+        raise invalid_value(
+            settings.name(base), algorithm, "set https, or nothing to check no host names"
+        )
+    return algorithm is not None
+
+
 def _client_auth(settings: _Settings) -> ClientAuth:
     """A listener with logins asks for certificates by a setting of its own only (KIP-684)."""
     base = "ssl.client.auth"

@@ -1,18 +1,25 @@
 """The ways to the brokers of the cluster: a call to this one, a connection to each other one.
 
 Connections go to the listener that brokers use among themselves (`inter.broker.listener.name`). The
-controller's orders go to the control plane's, if there is one.
+controller's orders go to the control plane's, if there is one. Whoever connects speaks there as the
+own listener of that name does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from kbroker.errors import KafkaError
 from kbroker.model import Broker, EndPoint
 from kbroker.peers.broker_client import BrokerClient
+from kbroker.peers.way import PLAIN_WAY, NotLetInError, Way
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from kbroker.rare_lines import RareLines, note_of
+
+_log = logging.getLogger(__name__)
 
 LOCAL_HOST = "127.0.0.1"  # of a listener announced under the address that a client connected to
 PROBE_TIMEOUT_MS = 1_500.0
@@ -29,16 +36,20 @@ class BrokerChannels(Generic[LocalT]):
         local: LocalT,
         listener_names: tuple[str, str | None],
         timeout_ms: float,
+        way_into: Callable[[str], Way] = lambda _: PLAIN_WAY,
     ) -> None:
         """`local` carries out requests to this broker itself. `listener_names` are the brokers'
         listener and the one of the controller's orders, None for the same. `timeout_ms` bounds one
-        request.
+        request. `way_into` is asked once for each of the listeners.
         """
         self._broker_id = broker_id
         self._local = local
         self._listener_name, control_plane = listener_names
         self._orders_listener_name = control_plane or self._listener_name
         self._timeout_ms = timeout_ms
+        names = {self._listener_name, self._orders_listener_name}
+        self._ways = {name: way_into(name)._replace(on_refused=self._on_refused) for name in names}
+        self._lines = RareLines()
 
     def connect(self, broker: Broker) -> LocalT | BrokerClient:
         """The channel of the controller's orders to a broker."""
@@ -51,7 +62,15 @@ class BrokerChannels(Generic[LocalT]):
 
     def _client(self, broker: Broker, listener_name: str) -> BrokerClient:
         end_point = inter_broker_end_point(broker.end_points, listener_name)
-        return BrokerClient(end_point, str(self._broker_id), self._timeout_ms)
+        way = self._ways[listener_name]
+        return BrokerClient(end_point, str(self._broker_id), self._timeout_ms, way=way)
+
+    def _on_refused(self, error: NotLetInError) -> None:
+        """Several connections hear the same, again and again."""
+        now_ms = asyncio.get_running_loop().time() * 1000
+        left_out = self._lines.left_out("refused", str(error), now_ms)
+        if left_out is not None:
+            _log.warning("no connection: %s%s", error, note_of(left_out))
 
 
 def inter_broker_end_point(end_points: Iterable[EndPoint], listener_name: str) -> EndPoint:
@@ -76,11 +95,19 @@ def reachable(end_point: EndPoint) -> EndPoint:
 async def answers(end_point: EndPoint) -> bool:
     """True when a broker answers there: one that runs, not one whose registration outlived it.
 
-    A process that is stopped but has not ended accepts connections and says nothing.
+    A process that is stopped but has not ended accepts connections and says nothing. What a broker
+    answers before a login is enough, also that it trusts nobody without a certificate.
     """
-    client = BrokerClient(reachable(end_point), "", PROBE_TIMEOUT_MS)
+    way = PLAIN_WAY
+    if end_point.security_protocol.endswith("SSL"):
+        from kbroker.peers.tls_connect import connect_unverified  # ssl takes memory
+
+        way = Way(connect_unverified)
+    client = BrokerClient(reachable(end_point), "", PROBE_TIMEOUT_MS, way=way)
     try:
         await client.send(ApiVersionsRequest())
+    except NotLetInError:
+        return True
     except (OSError, TimeoutError, KafkaError):
         return False
     finally:

@@ -11,42 +11,43 @@ nobody else waits for an answer on it.
 Versions are settled by ApiVersions when the connection opens (KIP-35, KIP-511): the highest that
 both sides know, so that Apache Kafka's brokers are understood as well.
 
+Where the other broker asks for a login, one comes before all requests, and again before the session
+ends (KIP-368): on the same connection, in turn with the requests. A broker that does not let this
+one in is tried again after longer and longer waits.
+
 Owned by the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import ZERO_UUID, EndPoint
 from kbroker.peers.broker_connection import BrokerConnection
+from kbroker.peers.way import PLAIN_WAY, NotLetInError, Way
 from kbroker.protocol.codec import decode
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.schema import Message, Versions, response_class
 
 IN_FLIGHT_MAX = 5  # as Kafka's clients
 RECONNECT_BACKOFF_MS = 50.0  # each time, as Kafka's brokers wait before they turn to one again
+_BACKOFF_S_MAX = 1.0  # after refusals; as Kafka's reconnect.backoff.max.ms
+_SESSION_SHARE = 0.85  # of a session, after which a login is renewed, as Java's clients do
 _LOWEST_VERSIONS: dict[type[Message], int] = {
     # A controller's requests have their partitions under topics; before, they would say nothing.
     LeaderAndIsrRequest: 2,
     UpdateMetadataRequest: 5,
     StopReplicaRequest: 3,
+    SaslHandshakeRequest: 1,  # tokens after version 0 are no requests
 }
 _FIRST_ADD_PARTITIONS_OF_BROKERS = 4  # before, it is about its sender's one transaction
 _LAST_LEADER_AND_ISR_WITH_NAMES = 4  # in its answer; later ones have the ids of topics
-
-Connect = Callable[[Callable[[], BrokerConnection], str, int], Awaitable[Any]]
-"""Makes a connection to host and port, as an event loop's create_connection. Raises OSError."""
-
-
-async def _connect(make: Callable[[], BrokerConnection], host: str, port: int) -> None:
-    await asyncio.get_running_loop().create_connection(make, host, port)
 
 
 class BrokerClient:
@@ -58,7 +59,7 @@ class BrokerClient:
         client_id: str,
         timeout_ms: float,
         *,
-        connect: Connect = _connect,
+        way: Way = PLAIN_WAY,
         in_flight_max: int = IN_FLIGHT_MAX,
         reconnect_backoff_ms: float = RECONNECT_BACKOFF_MS,
     ) -> None:
@@ -70,9 +71,10 @@ class BrokerClient:
         self.end_point = end_point
         self._client_id = client_id
         self._timeout_ms = timeout_ms
-        self._connect = connect
+        self._way = way
         self._in_flight_max = in_flight_max
         self._backoff_s = reconnect_backoff_ms / 1000
+        self._refusals = 0  # in a row
         self._failed_s: float | None = None  # when opening a connection failed, in the loop's time
         self._connection: BrokerConnection | None = None
         self._turn = asyncio.Lock()  # first come, first served
@@ -155,6 +157,7 @@ class BrokerClient:
         last = self._connection
         if last is not None:
             if last.is_open:
+                await self._renew(last)
                 return last
             self._connection, self._failed_s = None, last.ended_s
         await self._back_off()
@@ -166,20 +169,63 @@ class BrokerClient:
             return connection
 
         try:
-            await self._connect(make, self.end_point.host, self.end_point.port)
+            await self._way.connect(make, self.end_point.host, self.end_point.port)
             assert connection is not None, "a connection was made"
             self._connection = connection
             await connection.negotiate()
+            await self._log_in(connection)
         except BaseException as error:
             self._failed_s = asyncio.get_running_loop().time()
-            if connection is not None:
-                connection.end(error if isinstance(error, Exception) else EOFError())
+            self._ended_by(error, connection)
             raise
+        self._refusals = 0
         return connection
+
+    async def _log_in(self, connection: BrokerConnection) -> None:
+        if self._way.log_in is None:
+            return
+        begun_s = asyncio.get_running_loop().time()
+
+        async def ask(request: Message) -> Any:
+            version = self._choose(request, connection.served, None)
+            body, offset = await connection.ask(request, version)
+            return decode(response_class(type(request)), version, body, offset)[0]
+
+        try:
+            session_s = await self._way.log_in(ask, self._peer)
+        except KafkaError as error:
+            raise NotLetInError(str(error)) from error
+        connection.renew_s = None if session_s is None else begun_s + _SESSION_SHARE * session_s
+
+    async def _renew(self, connection: BrokerConnection) -> None:
+        """Log in again if the session ends soon. The caller has the turn, so no request is sent
+        meanwhile; those in flight are answered first.
+        """
+        renew_s = connection.renew_s
+        if renew_s is None or asyncio.get_running_loop().time() < renew_s:
+            return
+        try:
+            await self._log_in(connection)
+        except BaseException as error:
+            self._ended_by(error, connection)
+            raise
+
+    def _ended_by(self, error: BaseException, connection: BrokerConnection | None) -> None:
+        """End a connection that does not come about, or whose session does not go on."""
+        if isinstance(error, NotLetInError):
+            self._refusals += 1
+            self._way.on_refused(error)
+        else:
+            self._refusals = 0
+        if connection is not None:
+            connection.end(error if isinstance(error, Exception) else EOFError())
 
     async def _back_off(self) -> None:
         if self._failed_s is not None:
-            left_s = self._failed_s + self._backoff_s - asyncio.get_running_loop().time()
+            wait_s = self._backoff_s
+            if self._refusals:
+                wait_s = min(wait_s * 2**self._refusals, max(wait_s, _BACKOFF_S_MAX))
+            left_s = self._failed_s + wait_s - asyncio.get_running_loop().time()
             if left_s > 0:
                 await asyncio.sleep(left_s)
 

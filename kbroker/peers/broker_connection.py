@@ -64,6 +64,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_transport",
         "ended_s",
         "is_open",
+        "renew_s",
         "served",
     )
 
@@ -81,6 +82,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._large = LargeAnswer()
         self.is_open = True
         self.ended_s = 0.0  # when, in the loop's time
+        self.renew_s: float | None = None  # when to log in again, in the loop's time; None: never
         self.served: dict[int, Versions] = {}
 
     # For the client.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kbroker.model import EndPoint
 from kbroker.peers.broker_client import BrokerClient
+from kbroker.peers.way import Way
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.fakes.requests.scripted_peer import SILENCE, ScriptedPeer, answer_frame
@@ -37,7 +38,7 @@ class Callers:
             END_POINT,
             "1",
             60_000,
-            connect=self.peer.connect,
+            way=Way(self.peer.connect),
             in_flight_max=IN_FLIGHT_MAX,
             reconnect_backoff_ms=0,
         )

@@ -73,6 +73,7 @@ from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
 from kbroker.server.broker.broker_listeners import asks_for_logins, parts_of_listeners
+from kbroker.server.broker.broker_peers import way_into
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
 from kbroker.server.broker.broker_storage import BrokerStorage
@@ -105,14 +106,18 @@ class Channels(Protocol):
 
 
 def network_channels(
-    config: KafkaConfig, local: ControlRequests
+    settings: Callable[[], KafkaConfig], local: ControlRequests
 ) -> BrokerChannels[ControlRequests]:
-    """Connections over sockets; requests to this broker itself go to `local`."""
+    """Connections over sockets, by the settings in force; requests to this broker itself go to
+    `local`.
+    """
+    config = settings()
     return BrokerChannels(
         config.server.broker_id,
         local,
         (config.inter_broker_listener_name(), config.control_plane_listener_name()),
         config.quorum.controller_socket_timeout_ms,
+        partial(way_into, settings),
     )
 
 
@@ -129,7 +134,7 @@ class Surroundings:
         default_factory=partial(WorkerThreads, MAX_THREADS, "flush")
     )
     watch_loading: WatchLoading = nobody_watches
-    channels: Callable[[KafkaConfig, ControlRequests], Channels] = network_channels
+    channels: Callable[[Callable[[], KafkaConfig], ControlRequests], Channels] = network_channels
     is_alive: Probe = answers
     random: Random = field(default_factory=Random)
 
@@ -295,7 +300,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
     control = ControlRequests(
         replicas.leadership, replicas.logs, data.waiter, load_topics, broker_epoch
     )
-    channels = around.channels(config, control)
+    channels = around.channels(data.config, control)
     controller = KafkaController(
         _controller_settings(config, data),
         zk,

@@ -10,6 +10,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.server.broker.broker_listeners import check_listener
+from kbroker.server.broker.broker_peers import check_ways
 from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
@@ -21,7 +22,8 @@ def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[Co
     quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
     if quorum is not None:
         yield ConfigError(quorum, Trouble.KRAFT)
-    for refuse in _REFUSE:
+    is_of_several = is_cluster or config.zk.zookeeper_connect
+    for refuse in (*_REFUSE, *([check_ways] if is_of_several else [])):
         try:
             refuse(config)
         except ConfigError as error:

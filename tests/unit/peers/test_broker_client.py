@@ -12,6 +12,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, EndPoint
 from kbroker.peers import broker_connection
 from kbroker.peers.broker_client import BrokerClient
+from kbroker.peers.way import Way
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.timeout(10)
 
 def client_of(peer: ScriptedPeer, timeout_ms: float = TIMEOUT_MS, **options: Any) -> BrokerClient:
     return BrokerClient(
-        END_POINT, "7", timeout_ms, connect=peer.connect, reconnect_backoff_ms=1, **options
+        END_POINT, "7", timeout_ms, way=Way(peer.connect), reconnect_backoff_ms=1, **options
     )
 
 

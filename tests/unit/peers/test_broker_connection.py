@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kbroker.model import EndPoint
 from kbroker.peers.broker_client import IN_FLIGHT_MAX, BrokerClient
+from kbroker.peers.way import Way
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -36,7 +37,7 @@ class Flight:
 
     def __init__(self, **options: Any) -> None:
         self.peer = ScriptedPeer(lambda *_: SILENCE)
-        options = {"connect": self.peer.connect, "reconnect_backoff_ms": 0, **options}
+        options = {"way": Way(self.peer.connect), "reconnect_backoff_ms": 0, **options}
         self.client = BrokerClient(END_POINT, "7", 20_000, **options)
         self.tasks: list[asyncio.Task[Any]] = []
 
