@@ -16,11 +16,12 @@ from functools import partial
 from kbroker.admin.broker_loggers import alter_loggers, validate_logger_changes
 from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations, check_count
 from kbroker.admin.own_broker import broker_id_in
+from kbroker.admin.stored_passwords import StoredPasswords
 from kbroker.admin.tree_unavailable import patiently
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_resources import ResourceType
 from kbroker.config.dynamic_checks import validate_dynamic
-from kbroker.config.kafka_config import KafkaConfig, config_key, config_keys, dynamic_only_key
+from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.peers.metadata_waiter import MetadataView
@@ -39,10 +40,6 @@ Base = Callable[[Overrides], Overrides]
 _RESOURCES_PER_TURN = 10
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-# A listener's name may stand before them.
-_PASSWORDS = tuple(
-    key.name for key in config_keys() if key.sensitive and key.dynamic != "read-only"
-)
 
 
 class ConfigAdmin:
@@ -56,6 +53,7 @@ class ConfigAdmin:
         self._stored = ZkEntityConfigs(zk)
         self._config = config
         self._metadata = metadata
+        self._passwords = StoredPasswords(config().security)
 
     @property
     def in_force(self) -> KafkaConfig:
@@ -187,10 +185,16 @@ class ConfigAdmin:
             message = f"Unknown operations type {unknown[0].config_operation}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         overrides = apply_operations(resource.configs, base(before), _broker_config_key)
-        self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
-        if is_stored:
-            _refuse_passwords(resource.resource_name, before, overrides)
-        return overrides
+        kept = {name: text for name, text in overrides.items() if before.get(name) == text}
+        readable, unreadable = self._passwords.readable(kept)
+        meant = {n: text for n, text in (overrides | readable).items() if n not in unreadable}
+        self._check_dynamic(meant, per_broker=bool(resource.resource_name))
+        if not is_stored:  # as in Apache Kafka, which then does without a secret, too
+            return overrides
+        try:
+            return self._passwords.stored(before, overrides)
+        except KafkaError as error:
+            raise _with_broker(error, resource.resource_name) from error
 
     def _broker_id(self, resource: AlterConfigsResource) -> int | None:
         name, own_id = resource.resource_name, self._config().server.broker_id
@@ -248,19 +252,6 @@ def _forgotten(_before: Overrides) -> Overrides:
     return {}
 
 
-def _refuse_passwords(broker: str, before: Overrides, overrides: Overrides) -> None:
-    """INVALID_CONFIG for a password: nothing encrypts it, and others read the tree. As in Apache
-    Kafka, a request that only validates does not come so far.
-    """
-    new = (name for name, text in overrides.items() if before.get(name) != text)
-    if any(name.endswith(_PASSWORDS) for name in new):
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Invalid config value for resource ConfigResource(type=BROKER, name='{broker}'): "
-            "Password encoder secret not configured",
-        )
-
-
 def _is_of_one_broker(name: str) -> bool:
     """Whether it is a setting of one listener, which all brokers cannot share."""
     found = _OF_LISTENER.fullmatch(name)
@@ -302,6 +293,12 @@ def _with_resource(error: KafkaError, topic: str) -> KafkaError:
     if error.message is None or not error.message.startswith("Invalid value"):
         return error
     resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+    message = f"Invalid config value for resource {resource}: {error.message}"
+    return KafkaError(error.code, message)
+
+
+def _with_broker(error: KafkaError, broker: str) -> KafkaError:
+    resource = f"ConfigResource(type=BROKER, name='{broker}')"
     message = f"Invalid config value for resource {resource}: {error.message}"
     return KafkaError(error.code, message)
 

@@ -55,18 +55,34 @@ class SecurityConfig(ConfigGroup):
         3_600_000, "How often expired tokens are removed.", at_least=1, importance="low"
     )
     password_encoder_secret: Password | None = define(
-        None, "Secret that encrypts passwords in dynamic settings."
+        None, "Secret that encrypts passwords in dynamic settings.", support="used"
     )
-    password_encoder_old_secret: Password | None = define(None, "The secret before it was changed.")
+    password_encoder_old_secret: Password | None = define(
+        None, "The secret before it was changed.", support="used"
+    )
     password_encoder_keyfactory_algorithm: str | None = define(
-        None, "Key derivation for these passwords.", importance="low"
+        None,
+        "Key derivation for these passwords.",
+        importance="low",
+        support="used",
     )
     password_encoder_cipher_algorithm: str = define(
-        "AES/CBC/PKCS5Padding", "Cipher for these passwords.", importance="low"
+        "AES/CBC/PKCS5Padding",
+        "Cipher for these passwords.",
+        importance="low",
+        support="used",
     )
     password_encoder_key_length: int = define(
-        128, "Key length for these passwords, in bits.", at_least=8, importance="low"
+        128,
+        "Key length for these passwords, in bits.",
+        at_least=8,
+        importance="low",
+        support="used",
     )
     password_encoder_iterations: int = define(
-        4096, "Iterations of the key derivation.", at_least=1024, importance="low"
+        4096,
+        "Iterations of the key derivation.",
+        at_least=1024,
+        importance="low",
+        support="used",
     )

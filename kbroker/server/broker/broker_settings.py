@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.admin.stored_passwords import StoredPasswords
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.message_format import ignored_format_warning
 from kbroker.config.topic_config import TopicConfig, sound_overrides
@@ -37,6 +38,7 @@ class BrokerSettings:
         self.config = config
         self._start_config = config
         self._topic_overrides = topic_overrides
+        self._passwords = StoredPasswords(config.security)
         self._dynamic: dict[str, Mapping[str, str]] = {}
         self._topics: dict[str, TopicConfig] = {}
         self._plain: TopicConfig | None = None
@@ -75,7 +77,10 @@ class BrokerSettings:
         """Take over the dynamic settings of a broker or of the cluster."""
         if entity not in (DEFAULT_ENTITY, str(self._start_config.server.broker_id)):
             return
-        self._dynamic[entity] = overrides
+        readable, unreadable = self._passwords.readable(overrides)
+        for name, reason in unreadable.items():
+            _log.error("ignoring the dynamic setting %s: %s", name, reason)
+        self._dynamic[entity] = readable
         own = self._dynamic.get(str(self._start_config.server.broker_id), {})
         try:
             self.config = self._start_config.with_dynamic(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kbroker.admin.finalized_feature_change_listener import UnsupportedFeaturesError
+from kbroker.admin.stored_passwords import StoredPasswords
 from kbroker.apis.registry import registered
 from kbroker.counters import CounterRegistry
 from kbroker.errors import ErrorCode, KafkaError
@@ -26,6 +27,7 @@ from kbroker.server.broker.log_loading import load_on_thread
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
 from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.start_error import StartError
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.nodes.producer_id_blocks import MAX_SKIPPED_ID, ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
 
@@ -52,6 +54,9 @@ async def run_parts(
     if parts.logins is not None:  # which may add a user
         await parts.logins.start(parts.storage.zk)
         undo.callback(parts.logins.stop)
+    passwords = StoredPasswords(parts.storage.config.security)
+    configs = ZkEntityConfigs(parts.storage.zk)
+    await passwords.encrypt_again(configs, parts.storage.identity.broker_id)
     await data.dynamic_configs.start()
     undo.push_async_callback(data.dynamic_configs.stop)
     await _follow_features(parts, undo)

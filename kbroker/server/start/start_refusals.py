@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kbroker.config.config_values import invalid_value
 from kbroker.config.http_addresses import HTTP_LISTENERS, is_loopback
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.password_encoder import check_password_encoder
 from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.server.broker.broker_listeners import check_listener
@@ -92,6 +93,10 @@ def _refuse_open_http(config: KafkaConfig) -> None:
             )
 
 
+def _refuse_password_encoder(config: KafkaConfig) -> None:
+    check_password_encoder(config.security)
+
+
 def _refuse_ensemble(config: KafkaConfig) -> None:
     connect = config.zk.zookeeper_connect
     if not connect:
@@ -108,4 +113,5 @@ def _refuse_ensemble(config: KafkaConfig) -> None:
 
 _REFUSE = (
     _refuse_listeners, _refuse_authorizer, _refuse_addresses, _refuse_open_http, _refuse_ensemble,
+    _refuse_password_encoder,
 )  # fmt: skip
