@@ -7,7 +7,6 @@ KAFKA_4_SETTINGS = frozenset(
     {
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
-        "config.providers",
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms",
         "controller.quorum.auto.join.enable",
@@ -87,6 +86,9 @@ KAFKA_4_SETTINGS = frozenset(
 
 # Settings that Kafka hands to its authorizer; they are no part of its own list.
 PLUGIN_SETTINGS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+
+# What tells a start where the values of other settings are: `server/start/config_providers.py`.
+PROVIDERS = "config.providers"
 
 # Settings of one listener, of one SASL mechanism and of the tiered storage classes start with
 # these.

@@ -13,7 +13,12 @@ from typing import cast
 
 from kbroker.config.config_def import ConfigGroup, ConfigKey
 from kbroker.config.config_values import ConfigType, ConfigValue, invalid_value
-from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, PLUGIN_SETTINGS
+from kbroker.config.foreign_settings import (
+    KAFKA_4_SETTINGS,
+    PLUGIN_PREFIXES,
+    PLUGIN_SETTINGS,
+    PROVIDERS,
+)
 from kbroker.config.group_config import GroupConfig
 from kbroker.config.http_addresses import HTTP_LISTENERS, parse_http_addresses
 from kbroker.config.kbroker_config import KbrokerConfig
@@ -391,6 +396,8 @@ class KafkaConfig:
         lines: list[str | None] = []
         for name in self.texts:
             key = config_key(name)
+            if name.startswith(PROVIDERS):
+                continue
             if name.startswith(PREFIX):
                 listeners = self.socket_server.listeners
                 lines.append(without_effect(name, listeners, _KEYS, KAFKA_4_SETTINGS))

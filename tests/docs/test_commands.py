@@ -244,7 +244,7 @@ def started_and_stopped(command: list[str], directory: Path) -> tuple[str, str, 
 
 @pytest.mark.parametrize("command", started(""))
 def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: Path) -> None:
-    (properties,) = blocks("properties", text_of("configuration"))
+    properties, _ = blocks("properties", text_of("configuration"))
     (tmp_path / "server.properties").write_text(properties.replace(":9092", ":0"))
 
     shell = ["bash", "-c", re.sub(r"(?=kbroker start)", "exec ", command)]

@@ -97,15 +97,24 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
 
     Each value is first checked by itself, so that one refusal does not hide another.
     """
+    from kbroker.config.foreign_settings import PROVIDERS
     from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, key_among
     from kbroker.errors import ConfigError
+    from kbroker.server.start.config_providers import resolved
     from kbroker.server.start.settings_sources import SettingSources, load_settings
     from kbroker.server.start.start_refusals import refusals_of, warnings_of
 
     errors: list[str] = []
     sound: dict[str, str] = {}
     said: list[str] = []
+    try:
+        values = resolved(values, os.environ)
+    except ConfigError as error:
+        errors.append(str(error))
+        values = {name: text for name, text in values.items() if "${" not in text}
     for name, text in values.items():
+        if name.startswith(PROVIDERS):
+            continue  # they have done their work
         key = key_among(name, values)
         try:
             if key is not None:

@@ -12,7 +12,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, PLUGIN_SETTINGS
+from kbroker.config.foreign_settings import (
+    KAFKA_4_SETTINGS,
+    PLUGIN_PREFIXES,
+    PLUGIN_SETTINGS,
+    PROVIDERS,
+)
 from kbroker.config.kafka_config import (
     ORIGIN_ENVIRONMENT,
     ORIGIN_FILE,
@@ -66,6 +71,10 @@ def load_settings(sources: SettingSources) -> LoadedSettings:
     for origin, layer in layers:
         values.update(layer)
         origins.update(dict.fromkeys(layer, origin))
+    if any("${" in text for text in values.values()):
+        from kbroker.server.start.config_providers import resolved  # most starts have no variables
+
+        values = resolved(values, sources.environment)
     profile = sources.profile or values.get("kbroker.profile", "dev")
     if profile not in PROFILES:
         raise ConfigError(f"unknown profile {profile}: choose {' or '.join(PROFILES)}")
@@ -157,5 +166,5 @@ def _is_known(name: str) -> bool:
         config_key(name) is not None
         or name in PLUGIN_SETTINGS
         or name in KAFKA_4_SETTINGS
-        or name.startswith(PLUGIN_PREFIXES)
+        or name.startswith((*PLUGIN_PREFIXES, PROVIDERS))
     )
