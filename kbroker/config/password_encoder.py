@@ -12,15 +12,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kbroker.config.config_values import invalid_value
 from kbroker.config.security_config import SecurityConfig
 from kbroker.errors import ConfigError
 from kbroker.security_extra import check_security_extra
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.modes import Mode
 
 RandomBytes = Callable[[int], bytes]
 
@@ -152,13 +149,15 @@ def _encrypted(cipher: str, key: bytes, vector: bytes, content: bytes) -> bytes:
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import CBC, CTR
 
     if cipher == _GCM:
         return AESGCM(key).encrypt(vector, content, None)
     if cipher == _CBC:
         missing = _BLOCK_BYTES - len(content) % _BLOCK_BYTES
         content += bytes([missing]) * missing
-    encryptor = Cipher(AES(key), _mode(cipher, vector)).encryptor()
+    mode = CBC(vector) if cipher == _CBC else CTR(vector)
+    encryptor = Cipher(AES(key), mode).encryptor()
     return encryptor.update(content) + encryptor.finalize()
 
 
@@ -167,10 +166,12 @@ def _decrypted(cipher: str, key: bytes, vector: bytes, content: bytes) -> bytes:
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import CBC, CTR
 
     if cipher == _GCM:
         return AESGCM(key).decrypt(vector, content, None)
-    decryptor = Cipher(AES(key), _mode(cipher, vector)).decryptor()
+    mode = CBC(vector) if cipher == _CBC else CTR(vector)
+    decryptor = Cipher(AES(key), mode).decryptor()
     plain = decryptor.update(content) + decryptor.finalize()
     if cipher != _CBC:
         return plain
@@ -178,12 +179,6 @@ def _decrypted(cipher: str, key: bytes, vector: bytes, content: bytes) -> bytes:
     if not 1 <= padding <= _BLOCK_BYTES or plain[-padding:] != bytes([padding]) * padding:
         raise ValueError("padding")
     return plain[:-padding]
-
-
-def _mode(cipher: str, vector: bytes) -> Mode:
-    from cryptography.hazmat.primitives.ciphers.modes import CBC, CTR
-
-    return CBC(vector) if cipher == _CBC else CTR(vector)
 
 
 def _text(content: bytes) -> str:
