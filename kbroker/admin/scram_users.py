@@ -30,6 +30,11 @@ Entry = Deletion | Upsertion
 _NO_NODES = (".", "..")  # a path may not have them: Kafka fails with an error of its ZooKeeper
 
 
+def can_be_user(name: str) -> bool:
+    """Whether the tree can have a user of this name."""
+    return bool(name) and name not in _NO_NODES
+
+
 @dataclass(slots=True, repr=False)
 class UserChange:
     """The credentials that one user gets and loses, by the name of the mechanism."""
@@ -113,7 +118,7 @@ def user_changes(
 def _refusal(entry: Entry) -> KafkaError | None:
     if not entry.name:
         return _unacceptable("Username must not be empty")
-    if entry.name in _NO_NODES:
+    if not can_be_user(entry.name):
         return _unacceptable(f"Username must not be {entry.name}")
     if entry.mechanism not in MECHANISM_NUMBERS:
         return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")

@@ -93,6 +93,14 @@ class TreeImage:
         """Number of partitions that have been led."""
         return sum(path.endswith("/state") for path in self.nodes)
 
+    @property
+    def users_with_credentials(self) -> int:
+        """Number of users by whose nodes passwords can be tried."""
+        return sum(
+            b'"SCRAM-' in (self.nodes[path] or b"")
+            for path in self._children(zk_paths.config_root_path(zk_paths.USER_CONFIGS))
+        )
+
     def _children(self, parent: str) -> Iterator[str]:
         return (path for path in self.nodes if path.rpartition("/")[0] == parent)
 

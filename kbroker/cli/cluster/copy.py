@@ -180,6 +180,11 @@ def _report(move: Move, target: str, *, dry_run: bool) -> None:
         f"cluster {plan.cluster_id}: {counted(len(image.topics), 'topic')}, "
         f"{counted(image.partition_count, 'partition')}, {counted(len(image.nodes), 'node')}"
     )
+    if image.users_with_credentials:
+        say(
+            f"with the SCRAM credentials of {counted(image.users_with_credentials, 'user')}: "
+            "whoever reads them can try passwords"
+        )
     were = "was" if plan.created == 1 else "were"
     verb = "would be" if dry_run else were
     say(

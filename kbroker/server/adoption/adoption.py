@@ -93,6 +93,7 @@ class Adoption:
             [
                 *_producer_id_ops(plan, broker_id, highest_id),
                 *(op for topic in plan.topics for op in topic_ops(topic, broker_id)),
+                *_user_ops(plan),
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
         )
@@ -177,6 +178,12 @@ def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Ite
     last_id = known_id + _SPARE_PRODUCER_ID_BLOCKS * PRODUCER_ID_BLOCK_SIZE
     block = ProducerIdBlock(broker_id=broker_id, first_id=last_id, last_id=last_id)
     yield SetOp(zk_paths.PRODUCER_ID_BLOCK, zk_paths.encode_producer_id_block(block))
+
+
+def _user_ops(plan: AdoptionPlan) -> Iterator[Op]:
+    for user, stored in plan.users.items():
+        path = zk_paths.config_path(zk_paths.USER_CONFIGS, zk_paths.sanitized(user))
+        yield CreateOp(path, zk_paths.encode_config(stored))
 
 
 def _transactional_producer_ids(plan: AdoptionPlan, file_system: FileSystem) -> Iterator[int]:

@@ -33,6 +33,8 @@ def _indented(details: Iterable[str]) -> Iterator[str]:
 
 def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
     parts = [_origin(plan), _groups(plan)]
+    if plan.users:
+        parts.append(f"{_count(len(plan.users), 'user')} with SCRAM logins")
     parts.extend(_unknowns(plan))
     behind = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.behind]
     if behind:

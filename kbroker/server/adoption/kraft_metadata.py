@@ -23,6 +23,7 @@ from kbroker.log.disk.format import log_file
 from kbroker.model import CLUSTER_METADATA_TOPIC
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import BatchHeader, records
+from kbroker.sasl.scram_keys import ScramCredential
 from kbroker.server.adoption import kraft_records as kinds
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
@@ -52,7 +53,7 @@ class ClusterMetadata:
     topics: dict[UUID, KraftTopic] = field(default_factory=dict)
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     other_settings: dict[tuple[int, str, str], str] = field(default_factory=dict)
-    scram_credentials: set[tuple[str, int]] = field(default_factory=set)
+    scram_credentials: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
     quotas: set[tuple[object, ...]] = field(default_factory=set)
     acls: set[UUID] = field(default_factory=set)
     next_producer_id: int = 0
@@ -145,9 +146,11 @@ def _apply_setting(metadata: ClusterMetadata, message: kinds.ConfigRecord) -> No
 
 def _apply_security(metadata: ClusterMetadata, message: Message) -> None:
     if isinstance(message, kinds.UserScramCredentialRecord):
-        metadata.scram_credentials.add((message.name, message.mechanism))
+        metadata.scram_credentials[message.name, message.mechanism] = ScramCredential(
+            message.salt, message.stored_key, message.server_key, message.iterations
+        )
     elif isinstance(message, kinds.RemoveUserScramCredentialRecord):
-        metadata.scram_credentials.discard((message.name, message.mechanism))
+        metadata.scram_credentials.pop((message.name, message.mechanism), None)
     elif isinstance(message, kinds.AccessControlEntryRecord):
         metadata.acls.add(message.id)
     elif isinstance(message, kinds.RemoveAccessControlEntryRecord):

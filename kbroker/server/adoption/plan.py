@@ -16,12 +16,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.admin.internal_topics import new_topic
+from kbroker.admin.scram_users import can_be_user
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
 from kbroker.config.topic_config import KEEP_ALL, for_one_replica, usable_overrides
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY, ClusterMetadata, KraftTopic
 from kbroker.zk.nodes.topic_ops import TopicWithLogs
@@ -51,6 +53,7 @@ class AdoptionPlan:
     unknown_settings: str | None  # why topic settings are not known; None if they are
     offsets_retention_minutes: int | None  # for committed offsets, None if it was set
     dropped_settings: tuple[str, ...]  # names
+    users: Mapping[str, Mapping[str, str]]  # what is stored of each, by mechanism
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
     leaving: tuple[str, ...]  # -delete directories, removed soon
@@ -107,10 +110,22 @@ def make_plan(
             None if _OFFSETS_RETENTION in config.texts else config.group.offsets_retention_minutes
         ),
         dropped_settings=tuple(sorted(dropped)),
+        users=_users(metadata),
         refused=refused,
         left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere)),
         leaving=tuple(name for name in moved if name.endswith("-delete")),
     )
+
+
+def _users(metadata: ClusterMetadata | None) -> dict[str, dict[str, str]]:
+    """The SCRAM credentials of KRaft's metadata, which mean the same in a tree."""
+    users: dict[str, dict[str, str]] = {}
+    if metadata is not None:
+        for (user, number), credential in sorted(metadata.scram_credentials.items()):
+            if number in MECHANISM_NUMBERS and can_be_user(user):
+                name = MECHANISM_NUMBERS[number].sasl_name
+                users.setdefault(user, {})[name] = str(credential)
+    return users
 
 
 # ---- whose directories these are
@@ -279,7 +294,6 @@ def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int) -> list[str
         return []
     counts = (
         (elsewhere, "topics without a partition here"),
-        (len(metadata.scram_credentials), "SCRAM logins"),
         (len(metadata.acls), "ACLs"),
         (len(metadata.quotas), "quotas"),
         (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),

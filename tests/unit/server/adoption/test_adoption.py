@@ -18,8 +18,10 @@ from kbroker.log.disk.checkpoint import EpochEntry, write_leader_epochs, write_p
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
+from kbroker.server.adoption import kraft_records as kinds
 from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
 from kbroker.server.adoption.gate import AdoptionGate
+from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
@@ -28,6 +30,7 @@ from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.trees.memory_tree_files import FixedClock, MemoryTreeFiles
 from tests.golden import golden_logs
+from tests.unit.server.adoption.test_kraft_metadata import batch, write_log
 
 FILES = RealFileSystem()
 TOPIC_ID = UUID(int=5)
@@ -183,3 +186,27 @@ async def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_p
     _, first_id = await carry_out(adoption(tmp_path), next_producer_id)
 
     assert first_id == 2000 + 1000 * BLOCK
+
+
+async def test_users_of_the_metadata_log_go_on_with_their_logins(tmp_path: Path) -> None:
+    data = kafka_data(tmp_path, META.replace("version=0", "version=1").replace("broker", "node"))
+    (data / METADATA_DIRECTORY).mkdir()
+    topic = kinds.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    login = kinds.UserScramCredentialRecord(
+        name="ann @ home", mechanism=1, salt=b"salt", stored_key=b"key", server_key=b"it",
+        iterations=4096,
+    )  # fmt: skip
+    unknown = kinds.UserScramCredentialRecord(name="bo", mechanism=9)
+    write_log(data / METADATA_DIRECTORY, 0, batch(0, topic, login, unknown))
+
+    async def look(zk: ZkUtils) -> dict[str, bytes | None]:
+        names = await zk.tree.children("/config/users")
+        return {name: (await zk.tree.get(f"/config/users/{name}"))[0] for name in names}
+
+    said, users = await carry_out(adoption(data), look)
+
+    assert "1 user with SCRAM logins" in said
+    assert users == {
+        "ann%20%40%20home": b'{"version":1,"config":{"SCRAM-SHA-256":"salt=c2FsdA==,'
+        b'stored_key=a2V5,server_key=aXQ=,iterations=4096"}}'
+    }

@@ -97,8 +97,10 @@ def test_a_transaction_counts_when_it_ends() -> None:
     assert not open_.topics
 
 
-def test_what_cannot_be_taken_over_is_counted() -> None:
-    login = kinds.UserScramCredentialRecord(name="u", mechanism=1)
+def test_logins_are_kept_and_what_cannot_be_taken_over_is_counted() -> None:
+    login = kinds.UserScramCredentialRecord(
+        name="u", mechanism=1, salt=b"salt", stored_key=b"key", server_key=b"it", iterations=4096
+    )
     entity = [kinds.ClientQuotaRecord.EntityData(entity_type="user", entity_name="u")]
     quota = kinds.ClientQuotaRecord(entity=entity, quota_key="producer_byte_rate", value=1.0)
     no_quota = kinds.ClientQuotaRecord(entity=entity, quota_key="producer_byte_rate", remove=True)
@@ -118,11 +120,14 @@ def test_what_cannot_be_taken_over_is_counted() -> None:
         ]
     )
 
-    counts = (len(there.scram_credentials), len(there.quotas), len(there.acls))
-    assert counts == (1, 1, 1)
+    assert {name: str(each) for name, each in there.scram_credentials.items()} == {
+        ("u", 1): "salt=c2FsdA==,stored_key=a2V5,server_key=aXQ=,iterations=4096"
+    }
+    assert (len(there.quotas), len(there.acls)) == (1, 1)
     assert there.other_settings == {(4, "1", "log.retention.ms"): "7"}
     assert there.next_producer_id == 2000
-    assert not gone.scram_credentials | gone.quotas | gone.acls
+    assert not gone.scram_credentials
+    assert not gone.quotas | gone.acls
 
 
 # ---- files
