@@ -69,10 +69,9 @@ class SocketServerConfig(ConfigGroup):
     )
     max_connection_creation_rate: int = define(
         MAX_INT,
-        "New connections accepted per second.",
+        "New connections accepted per second, or at one listener.",
         at_least=0,
         dynamic="cluster-wide",
-        support="not yet",
     )
     connections_max_idle_ms: Long = define(
         600_000, "A connection without requests for this long is closed."

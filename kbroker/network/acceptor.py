@@ -21,6 +21,7 @@ from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
+from kbroker.network.creation_rate import CreationRate
 from kbroker.network.listener_parts import ListenerParts
 from kbroker.network.processor import Processor
 from kbroker.protocol.request import ConnectionInfo
@@ -83,6 +84,7 @@ class Acceptor:
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         self._next_index = 0
+        self.rates: tuple[CreationRate, ...] = ()
         self.accepted = Counter()
         self.blocked_ns = Counter()  # in which it did not accept
 
@@ -141,8 +143,9 @@ class Acceptor:
         """Take connections from the backlog, up to a bound per turn of the loop."""
         assert self._socket is not None
         for _ in range(_ACCEPTS_PER_TURN):
-            if self._quotas.is_full:
-                self._pause(_FULL_RETRY_S)
+            wait_s = _FULL_RETRY_S if self._quotas.is_full else self._wait_s()
+            if wait_s > 0:
+                self._pause(wait_s)
                 return
             try:
                 sock, peer = self._socket.accept()
@@ -155,6 +158,13 @@ class Acceptor:
                 self._pause(_RETRY_S)
                 return
             self._open(sock, peer)
+
+    def _wait_s(self) -> float:
+        """For how long no connection may come because others came just now."""
+        if not self.rates:
+            return 0.0
+        now_s = asyncio.get_running_loop().time()
+        return max(rate.wait_s(now_s) for rate in self.rates)
 
     def _pause(self, delay_s: float) -> None:
         assert self._socket is not None
@@ -173,6 +183,8 @@ class Acceptor:
             sock.close()
             return
         self.accepted.value += 1
+        for rate in self.rates:
+            rate.count(asyncio.get_running_loop().time())
         try:
             connection = self._configure(sock, peer_host, peer[1])
         except OSError as error:  # the peer is gone already

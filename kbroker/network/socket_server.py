@@ -10,11 +10,12 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.config.config_checks import parse_per_ip_overrides
+from kbroker.config.config_values import MAX_INT
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.counters import CounterRegistry, Kind, MetricName
 from kbroker.errors import ConfigError
@@ -22,6 +23,7 @@ from kbroker.memory_room import FRAMES_BYTES
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
 from kbroker.network.connection_quotas import ConnectionQuotas
+from kbroker.network.creation_rate import CreationRate
 from kbroker.network.listener_parts import MakeParts, plaintext_parts
 from kbroker.network.processor import Processor
 from kbroker.network.receive_buffers import ReceiveBuffers
@@ -113,6 +115,19 @@ class SocketServer:
             counters.add(ours("ConnectionsAccepted", tags), acceptor.accepted)
             blocked = MetricName("kafka.network", "Acceptor", "AcceptorBlockedPercent", tags)
             counters.add(blocked, acceptor.blocked_ns)
+
+    def put_creation_rates(
+        self, broker: int, by_listener: Mapping[str, int], spared: str | None = None
+    ) -> None:
+        """Bound new connections per second: at all listeners together, but for the one that is
+        `spared`, and at each of them.
+        """
+        shared = CreationRate(broker)
+        for acceptor in self.acceptors:
+            name = acceptor.listener_name
+            own = CreationRate(by_listener[name])
+            rates = (own,) if name == spared else (own, shared)
+            acceptor.rates = tuple(rate for rate in rates if rate.per_s < MAX_INT)
 
     async def start(self) -> tuple[EndPoint, ...]:
         """Bind and accept; returns the end points with the ports that were bound, in the order of
