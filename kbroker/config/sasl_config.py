@@ -33,16 +33,18 @@ class SaslConfig(ConfigGroup):
         support="used",
     )
     sasl_server_callback_handler_class: JavaClass | None = define(
-        None, "Function of Python that checks logins by PLAIN, as module:name.", support="used"
+        None,
+        "Function of Python that checks logins by PLAIN, or tokens, as module:name.",
+        support="used",
     )
     sasl_server_max_receive_size: int = define(
         524_288, "Largest login message accepted; 64 KiB unless it is set.", support="used"
     )
     sasl_login_connect_timeout_ms: int | None = define(
-        None, "Time limit to connect to a token server.", importance="low"
+        None, "Time limit to connect to a token server.", importance="low", support="used"
     )
     sasl_login_read_timeout_ms: int | None = define(
-        None, "Time limit to read from a token server.", importance="low"
+        None, "Time limit to read from a token server.", importance="low", support="used"
     )
     sasl_login_refresh_window_factor: float = define(
         0.8, "Share of a credential's life after which it is renewed.", dynamic="per-broker"
@@ -79,30 +81,30 @@ class SaslConfig(ConfigGroup):
         ("DEFAULT",), "How Kerberos principals become short names.", dynamic="per-broker"
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = define(
-        None, "Where the token issuer's keys are read."
+        None, "Where the token issuer's keys are read: https: or file:.", support="used"
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Long = define(
-        3_600_000, "How often these keys are read again.", importance="low"
+        3_600_000, "How often these keys are read again.", importance="low", support="used"
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Long = define(
-        100, "First wait between attempts to read them.", importance="low"
+        100, "First wait between attempts to read them.", importance="low", support="used"
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Long = define(
-        10_000, "Longest wait between these attempts.", importance="low"
+        10_000, "Longest wait between these attempts.", importance="low", support="used"
     )
     sasl_oauthbearer_token_endpoint_url: str | None = define(None, "Where tokens are fetched.")
     sasl_oauthbearer_expected_audience: tuple[str, ...] | None = define(
-        None, "Audiences a token may name.", importance="low"
+        None, "Audiences a token may name.", importance="low", support="used"
     )
     sasl_oauthbearer_expected_issuer: str | None = define(
-        None, "Issuer a token must name.", importance="low"
+        None, "Issuer a token must name.", importance="low", support="used"
     )
     sasl_oauthbearer_clock_skew_seconds: int = define(
-        30, "Clock difference tolerated in tokens.", importance="low"
+        30, "Clock difference tolerated in tokens.", importance="low", support="used"
     )
     sasl_oauthbearer_scope_claim_name: str = define(
-        "scope", "Claim that holds the scope.", importance="low"
+        "scope", "Claim that holds the scope.", importance="low", support="used"
     )
     sasl_oauthbearer_sub_claim_name: str = define(
-        "sub", "Claim that holds the user.", importance="low"
+        "sub", "Claim that holds the user.", importance="low", support="used"
     )
