@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 import click
 
@@ -18,6 +19,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.setting_changes import SettingChanges, changed
 from kbroker.client.unknown_names import no_such
 from kbroker.config.config_resources import ResourceType
+from kbroker.config.properties_file import parse_properties
 from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
 
@@ -107,6 +109,14 @@ def describe(
 @_of_options
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set; may be repeated.")
 @click.option(
+    "--set-from",
+    "file",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="Set what is in this properties file, '-' for standard input: for passwords, as others "
+    "can see arguments (`ps`).",
+)
+@click.option(
     "--delete",
     "deletes",
     multiple=True,
@@ -129,6 +139,7 @@ def alter(
     all_brokers: bool,
     loggers: Sequence[int],
     sets: Sequence[str],
+    file: TextIO | None,
     deletes: Sequence[str],
     appends: Sequence[str],
     subtracts: Sequence[str],
@@ -136,10 +147,12 @@ def alter(
 ) -> None:
     """Change settings while the cluster runs."""
     resources = _resources(topics, brokers, loggers, all_brokers=all_brokers)
-    if not (sets or deletes or appends or subtracts):
+    from_file = parse_properties(_text_of(file)) if file is not None else {}
+    if not (sets or from_file or deletes or appends or subtracts):
         raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
     given = (("--set", sets), ("--append", appends), ("--subtract", subtracts))
     wanted = [key_values(option, texts) for option, texts in given]
+    wanted[0] = from_file | wanted[0]
     with cluster_links(bootstrap) as links:
         _check_there(links, resources)
         changes = SettingChanges(wanted[0], deletes, *wanted[1:])
@@ -183,3 +196,10 @@ def _check_there(links: ClusterLinks, resources: Iterable[Resource]) -> None:
 def _all_names(links: ClusterLinks, resources: Sequence[Resource]) -> list[str]:
     settings: Iterable[Sequence[Setting]] = describe_configs(links, resources).values()
     return sorted({each.name for entries in settings for each in entries})
+
+
+def _text_of(file: TextIO) -> str:
+    try:
+        return file.read()
+    except UnicodeDecodeError:
+        raise click.UsageError(f"--set-from: {file.name} is not UTF-8") from None  # has its bytes
