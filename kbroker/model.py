@@ -33,6 +33,8 @@ new_tuple = tuple.__new__
 """Makes a NamedTuple of `(its class, values)` for half the price of calling it."""
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their id on the wire
+WITH_TLS = frozenset({"SSL", "SASL_SSL"})
+WITH_LOGINS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 SECURITY_PROTOCOL_IDS = {name: number for number, name in enumerate(SECURITY_PROTOCOLS)}
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"

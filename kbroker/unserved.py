@@ -36,7 +36,10 @@ SASL = Unserved(
     "SASL logins on a listener without them",
     "set security.protocol=PLAINTEXT in the client (SSL with TLS), or use a listener with SASL",
 )
-TLS = Unserved("TLS", "set security.protocol=PLAINTEXT in the client")
+TLS = Unserved(
+    "TLS on a listener without it",
+    "connect to another listener, or set security.protocol=PLAINTEXT in the client",
+)
 HTTP = Unserved("HTTP", "connect with a Kafka client; `kbroker health` checks whether it answers")
 
 

@@ -17,7 +17,7 @@ import sys
 
 from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
 from kbroker.counters import Counter
-from kbroker.errors import ConfigError, Trouble
+from kbroker.errors import ConfigError, ProtocolError, Trouble
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
@@ -80,6 +80,7 @@ class Acceptor:
         self._wide_buffer_bytes = _WIDE_SEND_BUFFER_BYTES if grows else 0
         self._backlog = backlog
         self._parts = parts
+        self._is_plain = end_point.security_protocol == "PLAINTEXT"
         self._socket: socket.socket | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
@@ -224,12 +225,18 @@ class Acceptor:
         begin_login = self._parts.begin_login
         login = None if begin_login is None else begin_login(connection)
         channel = Channel(self._processor, wire, login)
+        if not self._is_plain:
+            self._processor.strangers.came(channel)
         try:
             await wire.open(channel)
+        except ProtocolError as error:
+            self._processor.protocol_errors.value += 1
+            self._processor.tell_protocol_error(connection, error)
         except OSError as error:
             _log.debug("connection %s: %s", connection.connection_id, error)
         finally:
             if not channel.was_opened:
+                self._processor.strangers.left(channel)
                 self._quotas.decrement(connection.peer_host)
                 sock.close()
 

@@ -147,6 +147,8 @@ class Processor:
         self._channels[channel] = _Seen(0, 0, self._clock.monotonic_ms())
         if channel.is_stranger:
             self.strangers.came(channel)
+        else:
+            self.strangers.left(channel)  # whose handshake is done
 
     def channel_closed(self, channel: Channel) -> None:
         """Take a connection off the books."""

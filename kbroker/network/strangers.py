@@ -23,6 +23,8 @@ DELAY_DOUBLES_MAX = 6
 _MINUTE_MS = 60_000.0
 _ADDRESSES_MAX = 2_000
 
+NO_LOGIN = "no handshake and login in 10 s"
+
 Close = Callable[[Channel, str], None]
 """Closes a connection for a reason."""
 
@@ -45,9 +47,11 @@ class Strangers:
         """Note a connection that was accepted so long ago. If there are too many, the oldest goes
         of the address that has most.
         """
+        if channel in self._deadlines:
+            return  # since its handshake began
         left_s = max(0.0, DEADLINE_MS - age_ms) / 1000
         loop = asyncio.get_running_loop()
-        self._deadlines[channel] = loop.call_later(left_s, self._end, channel, "no login in 10 s")
+        self._deadlines[channel] = loop.call_later(left_s, self._end, channel, NO_LOGIN)
         self._by_host.setdefault(channel.connection.peer_host, {})[channel] = None
         if len(self._deadlines) > STRANGERS_MAX:
             most = max(self._by_host.values(), key=len)

@@ -72,7 +72,7 @@ class Wire(Protocol):
     async def open(self, receiver: asyncio.BufferedProtocol) -> None:
         """Settle the connection and begin to receive; `connection_made` comes first.
 
-        Raises OSError if that fails.
+        Raises OSError if that fails, ProtocolError if somebody can do something about it.
         """
         ...
 

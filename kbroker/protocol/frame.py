@@ -15,7 +15,7 @@ from kbroker.unserved import HTTP, TLS, UnservedError
 
 SIZE = Struct(">i")
 
-_HTTP_METHODS = frozenset(
+HTTP_METHODS = frozenset(
     {b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI "}
 )
 _TLS_HANDSHAKE = b"\x16\x03"  # record type, then the major version; in all of SSL 3 to TLS 1.3
@@ -70,7 +70,7 @@ def frame_size(buffer: bytes | bytearray | memoryview, start: int, end: int) -> 
 
 def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> ProtocolError:
     """Why a size is refused, with a guess at what the other side speaks instead."""
-    if first_bytes in _HTTP_METHODS:
+    if first_bytes in HTTP_METHODS:
         return UnservedError(HTTP)
     if first_bytes.startswith(_TLS_HANDSHAKE):
         return UnservedError(TLS)

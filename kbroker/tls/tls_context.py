@@ -6,21 +6,17 @@ name, and no secret is in it.
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from kbroker.config.pem_text import certificates_in, private_key_in
 from kbroker.config.tls_settings import ClientTls, Pem, TlsSettings
 from kbroker.errors import ConfigError
 from kbroker.tls.certificate import Certificate, first_certificate
-
-_log = logging.getLogger(__name__)
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
@@ -40,20 +36,24 @@ class ServerTls:
     suites_of_1_3: tuple[str, ...]  # those allowed; empty: all, as Python cannot restrict them
 
 
-def server_context(tls: TlsSettings, now: datetime) -> ServerTls:
-    """Make the context of a listener; a certificate that is out of date by `now` is warned of.
-    Raises ConfigError.
-    """
+def server_context(tls: TlsSettings) -> ServerTls:
+    """Make the context of a listener. Raises ConfigError."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, tls)
+    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF  # clients just leave
     context.num_tickets = 1  # a client that connects again saves the signature
     certificate = load_own(context, tls.own, tls.key_password, tls.key_password_setting)
-    fault = certificate.fault(now)
-    if fault is not None:
-        _log.warning("%s: the certificate %s", tls.own.setting, fault)
     context.verify_mode = _CLIENT_AUTH[tls.client_auth]
     if tls.trusted is not None and tls.client_auth != "none":
         load_trusted(context, tls.trusted)
     return ServerTls(context=context, certificate=certificate, suites_of_1_3=tls.suites_of_1_3)
+
+
+def with_texts(tls: TlsSettings) -> TlsSettings:
+    """The same settings with the texts of their files, so that they are equal as long as those are.
+    Raises ConfigError.
+    """
+    trusted = None if tls.trusted is None else _read(tls.trusted, with_key=False)
+    return replace(tls, own=_read(tls.own, with_key=True), trusted=trusted)
 
 
 def client_context(tls: ClientTls) -> ssl.SSLContext:
@@ -124,7 +124,7 @@ def load_trusted(context: ssl.SSLContext, trusted: Pem) -> None:
 
 def _read(pem: Pem, *, with_key: bool) -> Pem:
     """The same with its file as texts, read in one go, as it may be replaced at any moment."""
-    if pem.file is None:
+    if pem.file is None or pem.certificates is not None:
         return pem
     try:
         with open(pem.file, encoding="latin-1") as file:

@@ -336,7 +336,7 @@ def test_more_connections_than_the_address_may_hold_are_closed(way: Way) -> None
             assert third.is_closed_by_peer()
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", LOOPS, ids=str)
 def test_connections_beyond_the_maximum_wait_until_one_is_closed(way: Way) -> None:
     with SmallServer(echo, way, max_connections=1) as server:
         first, second = server.connect(), server.connect()

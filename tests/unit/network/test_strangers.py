@@ -44,7 +44,7 @@ async def test_who_does_not_log_in_in_time_is_closed() -> None:
     its.left(known)
     await asyncio.sleep(0.003)
 
-    assert closed == [(late, "no login in 10 s")]
+    assert closed == [(late, strangers.NO_LOGIN)]
     assert len(its) == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -32,7 +31,7 @@ def broker(authority: Authority) -> Issued:
 
 def context_of(texts: dict[str, str]) -> ServerTls:
     settings = {"listeners": "SSL://localhost:0", **texts}
-    return server_context(tls_settings(KafkaConfig(settings), "SSL"), datetime.now(UTC))
+    return server_context(tls_settings(KafkaConfig(settings), "SSL"))
 
 
 def test_a_context_is_made_of_files_and_of_texts(authority: Authority, broker: Issued) -> None:
@@ -96,17 +95,13 @@ def test_files_that_are_no_use_are_named_with_what_mends_them(
         assert SECRET not in str(caught.value)
 
 
-def test_a_certificate_that_is_out_of_date_is_warned_of(
-    authority: Authority, caplog: pytest.LogCaptureFixture
-) -> None:
-    expired = authority.issue("expired", days=-1)
-    with caplog.at_level(logging.WARNING):
-        made = context_of(expired.settings())
+def test_a_certificate_has_its_time(authority: Authority) -> None:
+    sound = first_certificate(authority.certificate.read_text())
+    expired = context_of(authority.issue("expired", days=-1).settings()).certificate
+    now = datetime.now(UTC)
 
-    since = f"{made.certificate.ends:%Y-%m-%d %H:%M} UTC"
-    assert caplog.messages == [f"ssl.keystore.location: the certificate has expired at {since}"]
-    sound, now = first_certificate(authority.certificate.read_text()), datetime.now(UTC)
     assert sound.fault(now) is None
+    assert expired.fault(now) == f"has expired at {expired.ends:%Y-%m-%d %H:%M} UTC"
     assert "is not valid before" in str(sound.fault(now - timedelta(days=2)))
 
 

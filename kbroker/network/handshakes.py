@@ -1,0 +1,181 @@
+"""Handshakes: agreeing on keys with those who connect, on a few threads.
+
+OpenSSL lets go of Python's lock while it computes, so a signature costs the loop nothing but the
+way to a thread. Waiting for the other side is the loop's.
+
+Law: addresses take turns, one step each, so that a thousand connections of one delay another by one
+step. A socket is not closed while a thread is at it.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from kbroker.errors import ProtocolError
+from kbroker.protocol.frame import HTTP_METHODS
+
+THREADS = 2
+_NICER = 5  # than the loop, which serves those who are in
+_PEEKED_BYTES = 4
+_TLS_HANDSHAKE = 0x16  # the type of a record
+_OTHER_KEYS = "ssl.enabled.protocols and ssl.cipher.suites of both sides have none in common"
+_HINTS = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": (
+        "it showed no certificate, which ssl.client.auth=required asks for: set "
+        "ssl.keystore.location in the client"
+    ),
+    "NO_SHARED_CIPHER": f"there is no cipher suite for it: {_OTHER_KEYS}",
+    "UNSUPPORTED_PROTOCOL": f"there is no version of TLS for it: {_OTHER_KEYS}",
+    "VERSION_TOO_LOW": f"there is no version of TLS for it: {_OTHER_KEYS}",
+}
+_UNTRUSTED = (
+    "it does not trust this broker's certificate ({}): give the client its authority "
+    "(ssl.truststore.location), and connect by a name that the certificate holds"
+)
+_ALERTS_OF_MISTRUST = ("UNKNOWN_CA", "CERTIFICATE", "ACCESS_DENIED")
+
+
+class HandshakeError(ProtocolError):
+    """A handshake that failed, with what to do."""
+
+
+class Handshakes:
+    """The threads of all handshakes of a server, and the connections that wait for them."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._pool = ThreadPoolExecutor(threads, "handshake", initializer=_be_nicer)
+        self._free = threads
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    async def complete(self, tls: ssl.SSLSocket, host: str) -> None:
+        """Return when keys are agreed on; `host` is the other side's address. Raises OSError, and
+        HandshakeError if there is something to do about it.
+        """
+        while True:
+            try:
+                await self._step(tls.do_handshake, host)
+            except ssl.SSLWantReadError:
+                await readable(tls)
+            except ssl.SSLWantWriteError:
+                await _writable(tls)
+            except ssl.SSLError as error:
+                raise _explained(error) from error
+            else:
+                return
+
+    def close(self) -> None:
+        """End the threads after what they are at; nobody waits for them."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _step(self, step: Callable[[], None], host: str) -> None:
+        await self._turn(host)
+        done = asyncio.get_running_loop().run_in_executor(self._pool, step)
+        done.add_done_callback(self._next)
+        try:
+            await asyncio.shield(done)
+        except asyncio.CancelledError:
+            await asyncio.wait([done])  # its socket is about to be closed
+            raise
+
+    async def _turn(self, host: str) -> None:
+        """Return when a thread is free for this address."""
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(host, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._next(turn)
+            raise
+
+    def _next(self, _: object) -> None:
+        """Give a free thread to the address that has waited longest."""
+        while self._waiting:
+            host, turns = self._waiting.popitem(last=False)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[host] = turns
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+async def readable(sock: socket.socket) -> None:
+    """Return when something can be received, or the connection has ended."""
+    loop, fd = asyncio.get_running_loop(), sock.fileno()
+    ready = loop.create_future()
+    loop.add_reader(fd, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+async def _writable(sock: socket.socket) -> None:
+    loop, fd = asyncio.get_running_loop(), sock.fileno()
+    ready = loop.create_future()
+    loop.add_writer(fd, _settle, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(fd)
+
+
+def check_beginning(sock: socket.socket, protocol: str) -> None:
+    """Look at what a connection begins with, which stays there. Raises HandshakeError if that is
+    not TLS, and OSError if it has ended. `protocol` is the listener's security protocol.
+    """
+    begins = sock.recv(_PEEKED_BYTES, socket.MSG_PEEK)
+    if not begins:
+        raise ConnectionResetError("closed before it sent anything")
+    if begins[0] == _TLS_HANDSHAKE:
+        return
+    if begins in HTTP_METHODS:
+        raise HandshakeError(
+            "it speaks HTTP to a listener of Kafka with TLS: connect with a Kafka client"
+        )
+    if begins[0] == 0:  # of the size of a frame below 16 MiB
+        raise HandshakeError(
+            f"it speaks Kafka without TLS to a listener of {protocol}: set "
+            f"security.protocol={protocol} in the client"
+        )
+    raise HandshakeError(f"it sent something else than TLS to a listener of {protocol}")
+
+
+def _explained(error: ssl.SSLError) -> OSError | HandshakeError:
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return error
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return HandshakeError(
+            f"its certificate is refused ({error.verify_message}): see ssl.truststore.location"
+        )
+    reason = error.reason or str(error)
+    if "ALERT" in reason and any(each in reason for each in _ALERTS_OF_MISTRUST):
+        return HandshakeError(_UNTRUSTED.format(reason))
+    return HandshakeError(_HINTS.get(reason, f"its handshake failed ({reason})"))
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _be_nicer() -> None:
+    """Let the loop's thread go first, where threads have priorities of their own."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + _NICER)
