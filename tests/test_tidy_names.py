@@ -27,10 +27,6 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
-    # logins at the broker's listeners
-    # listeners with TLS and logins
-    ("tls/tls_context.py", "server_context"): "the TLS of a listener",
-    ("config/principal_rules.py", "user_name"): "the same",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

@@ -46,14 +46,21 @@ class ConfigAdmin:
     """Describes and alters dynamic settings. One per broker. Owned by the event loop."""
 
     def __init__(
-        self, zk: ZkUtils, config: Callable[[], KafkaConfig], metadata: MetadataView
+        self,
+        zk: ZkUtils,
+        config: Callable[[], KafkaConfig],
+        metadata: MetadataView,
+        checks: Sequence[Callable[[KafkaConfig], None]] = (),
     ) -> None:
-        """`config` gives the settings in force."""
+        """`config` gives the settings in force. `checks` are asked what else this broker needs of
+        settings of its own; they raise ConfigError.
+        """
         self._tree = zk.tree
         self._stored = ZkEntityConfigs(zk)
         self._config = config
         self._metadata = metadata
         self._passwords = StoredPasswords(config().security)
+        self._checks = checks
 
     @property
     def in_force(self) -> KafkaConfig:
@@ -239,7 +246,9 @@ class ConfigAdmin:
             )
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         try:
-            validate_dynamic(self._config(), overrides, of_broker=per_broker)
+            changed = validate_dynamic(self._config(), overrides, of_broker=per_broker)
+            for check in self._checks if per_broker else ():
+                check(changed)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 

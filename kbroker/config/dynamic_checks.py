@@ -23,9 +23,11 @@ _THREADS = (
 )
 
 
-def validate_dynamic(current: KafkaConfig, proposed: Mapping[str, str], *, of_broker: bool) -> None:
-    """Raises ConfigError unless `proposed` can be the dynamic settings of this broker, or else of
-    all brokers, given those in force.
+def validate_dynamic(
+    current: KafkaConfig, proposed: Mapping[str, str], *, of_broker: bool
+) -> KafkaConfig:
+    """Return the settings in force once `proposed` are the dynamic settings of this broker, or else
+    of all brokers. Raises ConfigError unless they can be.
     """
     _check_listeners_own(proposed)
     for name, text in proposed.items():
@@ -42,6 +44,7 @@ def validate_dynamic(current: KafkaConfig, proposed: Mapping[str, str], *, of_br
         raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     if changed.socket_server.max_connections == 0:
         raise ConfigError("Invalid max.connections 0")
+    return changed
 
 
 def _check_listeners_own(proposed: Mapping[str, str]) -> None:

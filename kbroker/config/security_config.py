@@ -27,8 +27,9 @@ class SecurityConfig(ConfigGroup):
     )
     principal_builder_class: JavaClass = define(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        "Class that names the user of a connection.",
+        "Function of Python that names the user of a connection, as module:name.",
         dynamic="per-broker",
+        support="used",
     )
     security_inter_broker_protocol: str = define(
         "PLAINTEXT",

@@ -21,6 +21,7 @@ from kbroker.near_names import did_you_mean
 
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = ("TLSv1.2", "TLSv1.3")
+_ENGINE = "ssl.engine.factory.class"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,10 @@ class _Settings:
 def tls_settings(config: KafkaConfig, listener: str) -> TlsSettings:
     """The TLS settings of a listener, by its name. Raises ConfigError with a sentence."""
     settings = _Settings(config, listener)
+    if settings.text(_ENGINE) is not None:
+        raise ConfigError(
+            f"{settings.name(_ENGINE)} is of Java: kbroker has TLS of its own, unset it"
+        )
     client_auth = _client_auth(settings)
     trusted = _trusted(settings)
     if client_auth != "none" and trusted is None:

@@ -32,6 +32,7 @@ from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.server.background.worker_threads import WorkerThreads
+from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
 from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
 from kbroker.zk import zk_paths
@@ -83,9 +84,14 @@ class BrokerLogins:
         """The logins at a listener. Raises ConfigError."""
         means = LoginMeans(self._credentials.find, lambda: self._secret, self._judge)
         offers = _OffersInForce(self._config, listener, means)
+        principals = BrokerPrincipals(self._config(), listener)
+
+        def let_in(connection: ConnectionInfo, identity: Identity) -> None:
+            principals.settle(connection, identity.name)
+
         return ListenerLogins(
             begin=lambda connection: LoginGate(offers.now(), partial(self._versions, connection)),
-            let_in=_let_in,
+            let_in=let_in,
             refuse=_refused,
             run=self._threads.run,
             now=self._moment,
@@ -135,10 +141,6 @@ class _OffersInForce:
             except ConfigError as error:
                 _log.error("the logins of listener %s stay as they are: %s", self._listener, error)
         return self._offers
-
-
-def _let_in(connection: ConnectionInfo, identity: Identity) -> None:
-    connection.principal = f"User:{identity.name}"
 
 
 def _refused(header: RequestHeader, frame: memoryview, code: ErrorCode) -> Message | None:

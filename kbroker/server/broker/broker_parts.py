@@ -72,7 +72,7 @@ from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
-from kbroker.server.broker.broker_listeners import asks_for_logins, parts_of_listeners
+from kbroker.server.broker.broker_listeners import logins_of, parts_of_listeners, tls_of
 from kbroker.server.broker.broker_peers import way_into
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
@@ -92,6 +92,7 @@ from kbroker.zk.nodes.cluster_members import ClusterMembers
 
 if TYPE_CHECKING:  # a broker without logins does without it
     from kbroker.server.broker.broker_logins import BrokerLogins
+    from kbroker.server.broker.broker_tls import BrokerTls
 
 
 class Channels(Protocol):
@@ -188,6 +189,7 @@ class BrokerParts:
     followed: FollowedRequests
     counters: CounterRegistry
     logins: BrokerLogins | None  # given if a listener asks for them
+    tls: BrokerTls | None  # given if a listener has it
 
 
 def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
@@ -195,19 +197,20 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     data = _data_parts(storage, around)
     cluster = _cluster_parts(storage, data, around)
     unserved = UnservedClients()
-    sender, services = _services(storage, data, cluster, around)
+    tls = tls_of(storage.config, data.config, data.dynamic_configs, around.clock)
+    sender, services = _services(storage, data, cluster, around, tls)
     refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
-    logins = _logins(config, data, services, around)
+    logins = logins_of(config, data.config, data.dynamic_configs, services, around.clock)
     socket_server = SocketServer(
         config.socket_server,
         config.end_points(),
         apis.handle,
         around.clock,
         unserved=unserved,
-        make_parts=parts_of_listeners(logins),
+        make_parts=parts_of_listeners(config, tls, logins),
     )
     socket_server.processor.room = apis.room
     follow_rates(socket_server, data.config, data.dynamic_configs)
@@ -227,19 +230,8 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
         logins=logins,
+        tls=tls,
     )
-
-
-def _logins(
-    config: KafkaConfig, data: DataParts, services: Services, around: Surroundings
-) -> BrokerLogins | None:
-    if not asks_for_logins(config):
-        return None
-    from kbroker.server.broker.broker_logins import BrokerLogins
-
-    logins = BrokerLogins(data.config, services, around.clock)
-    logins.follow(data.dynamic_configs)
-    return logins
 
 
 def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
@@ -399,7 +391,11 @@ def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSett
 
 
 def _services(
-    storage: BrokerStorage, data: DataParts, cluster: ClusterParts, around: Surroundings
+    storage: BrokerStorage,
+    data: DataParts,
+    cluster: ClusterParts,
+    around: Surroundings,
+    tls: BrokerTls | None,
 ) -> tuple[TransactionMarkerSender, Services]:
     zk, replicas = storage.zk, data.replicas
     topics = TopicAdmin(zk, data.config, data.metadata, data.waiter, around.random)
@@ -445,7 +441,7 @@ def _services(
         participation=participation,
         metadata=data.metadata,
         topics=topics,
-        configs=ConfigAdmin(zk, data.config, data.metadata),
+        configs=ConfigAdmin(zk, data.config, data.metadata, () if tls is None else (tls.check,)),
         producer_ids=producer_ids,
         controller=cluster.controller,
         control=cluster.control,

@@ -83,6 +83,13 @@ class KafkaServer:
         """The end points listened on, with their real ports; none before the start."""
         return () if self._running is None else self._running.end_points
 
+    def read_certificates_again(self) -> bool:
+        """Read the files of certificates again; False if there are none."""
+        tls = None if self._running is None else self._running.parts.tls
+        if tls is not None:
+            tls.read_again()
+        return tls is not None
+
     @property
     def http_end_points(self) -> tuple[EndPoint, ...]:
         """The end points of HTTP, with their real ports; none if it was not asked for."""

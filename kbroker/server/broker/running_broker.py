@@ -51,14 +51,7 @@ async def run_parts(
     data, cluster, services = parts.data, parts.cluster, parts.services
     parts.counters.when_asked(partial(_register_measures, parts, LoopIdle()))
     undo.callback(cluster.to_controller.close)
-    if parts.logins is not None:  # which may add a user
-        await parts.logins.start(parts.storage.zk)
-        undo.callback(parts.logins.stop)
-    passwords = StoredPasswords(parts.storage.config.security)
-    configs = ZkEntityConfigs(parts.storage.zk)
-    await passwords.encrypt_again(configs, parts.storage.identity.broker_id)
-    await data.dynamic_configs.start()
-    undo.push_async_callback(data.dynamic_configs.stop)
+    await _follow_settings(parts, undo)
     await _follow_features(parts, undo)
     await _load_logs(parts, around)
     undo.callback(_close_logs, parts, around.lifecycle)
@@ -150,6 +143,21 @@ def _holds(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
         is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
         return is_offline or replicas.leadership.was_refused(topic_partition)
     return True
+
+
+async def _follow_settings(parts: BrokerParts, undo: AsyncExitStack) -> None:
+    """Read the dynamic settings, with all that is needed for them and made of them."""
+    if parts.logins is not None:  # which may add a user
+        await parts.logins.start(parts.storage.zk)
+        undo.callback(parts.logins.stop)
+    passwords = StoredPasswords(parts.storage.config.security)
+    configs = ZkEntityConfigs(parts.storage.zk)
+    await passwords.encrypt_again(configs, parts.storage.identity.broker_id)
+    await parts.data.dynamic_configs.start()
+    undo.push_async_callback(parts.data.dynamic_configs.stop)
+    if parts.tls is not None:
+        parts.tls.start()
+        undo.callback(parts.tls.stop)
 
 
 async def _follow_features(parts: BrokerParts, undo: AsyncExitStack) -> None:

@@ -28,6 +28,7 @@ from kbroker.model import EndPoint
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
 from kbroker.server.start import start_collections
 from kbroker.server.start.event_loop import EventLoopKind, run_on_loop
+from kbroker.server.start.hangup import follow_hangups
 from kbroker.server.start.settings_sources import (
     LoadedSettings,
     SettingSources,
@@ -264,6 +265,7 @@ async def _serve_until_signal(
         _set_after(wait_for_end, stop)
     _refuse_taken_addresses(launch.settings)
     server = server_of(launch, hearer)
+    follow_hangups(server.read_certificates_again, stop.set)
 
     def ready() -> None:
         start_collections.started()

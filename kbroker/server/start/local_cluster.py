@@ -75,6 +75,11 @@ class LocalCluster:
         """The end points of the running brokers, in the order of their numbers."""
         return tuple(e for server in self.servers if server for e in server.end_points)
 
+    def read_certificates_again(self) -> bool:
+        """Read the files of certificates of all brokers again; False if there are none."""
+        read = [each.read_certificates_again() for each in self.servers if each]
+        return any(read)
+
     @property
     def http_end_points(self) -> tuple[EndPoint, ...]:
         """The end points of HTTP of the running brokers: each has its own."""

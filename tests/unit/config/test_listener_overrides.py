@@ -57,7 +57,6 @@ def test_a_value_that_its_setting_does_not_take_is_refused_by_its_whole_name(inn
 
 
 WARNINGS = [
-    (f"inside.{AUTH}", "is set but has no effect yet"),
     ("inside.log.dirs", "is set but has no effect: log.dirs is the same for all listeners"),
     ("inside.my.plugin", "is set but has no effect yet"),
     ("inside.sasl.oauthbearer.scope", "is set but has no effect: it is a setting of Kafka 4"),
@@ -71,7 +70,8 @@ WARNINGS = [
 
 def test_each_name_has_its_warning_and_a_misspelt_one_the_nearest_name() -> None:
     texts = {f"listener.name.{name}": "none" for name, _ in WARNINGS}
-    texts[f"listener.name.inside.plain.{REAUTH}"] = "1"  # acted on: no warning
+    # Acted on: no warning.
+    texts |= {f"listener.name.inside.plain.{REAUTH}": "1", f"listener.name.inside.{AUTH}": "none"}
     misspelt = {
         "listener.name.inside.ssl.keystore.locaton": "listener.name.inside.ssl.keystore.location",
         "listener.name.my.net.plain.sasl.jaas.conf": "listener.name.my.net.plain.sasl.jaas.config",

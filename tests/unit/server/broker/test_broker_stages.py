@@ -140,7 +140,7 @@ async def test_parts_that_do_not_fit_together_let_tree_and_directories_go() -> N
     failure = Failure()
     await failure.start(
         ConfigError,
-        "SSL",
+        "TLS needs a key and its certificate",
         listeners="SSL://127.0.0.1:0",
         inter_broker_listener_name="SSL",
     )
