@@ -68,6 +68,7 @@ class ZooKeeperServer:
     tick_ms: int = TICK_MS
     fsync: bool = False  # a killed process loses nothing without it, a lost machine would
     java_options: Sequence[str] = ()
+    settings: Sequence[str] = ()  # more lines of zoo.cfg
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _archive: ClassArchive | None = field(default=None, init=False, repr=False)
 
@@ -98,7 +99,7 @@ class ZooKeeperServer:
                 max_session_ms=MAX_SESSION_TIMEOUT_MS,
                 force_sync="yes" if self.fsync else "no",
             )
-            + "".join(f"{line}\n" for line in self.peers)
+            + "".join(f"{line}\n" for line in (*self.peers, *self.settings))
         )
         self._archive = class_archive()
         options = [*self._archive.using(), *self._archive.making(), *self.java_options]
@@ -258,8 +259,10 @@ def zookeeper_servers(
     tick_ms: int = TICK_MS,
     fsync: bool = False,
     java_options: Sequence[str] = (),
+    settings: Sequence[str] = (),
 ) -> Iterator[ZooKeeperServers]:
-    """`count` servers that serve. Their trees are in `directory` (None: a temporary one).
+    """`count` servers that serve. Their trees are in `directory` (None: a temporary one); `settings`
+    are further lines of their files.
 
     Raises NotAvailableError where Java or pyspark is missing.
     """
@@ -280,6 +283,7 @@ def zookeeper_servers(
                 tick_ms,
                 fsync,
                 java_options,
+                settings,
             )
             for number, (port, _, _) in enumerate(ports, start=1)
         ]

@@ -1,6 +1,7 @@
-"""Login entries in JAAS form, as `sasl.jaas.config` has them:
+"""Login entries in JAAS form, as `sasl.jaas.config` has them, and as files of Java's have them in
+sections:
 
-    <module> <flag> <option>=<value> ...;
+    <section> { <module> <flag> <option>=<value> ...; };
 
 Law: no error shows a text of an entry, which has passwords. Pure.
 """
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _BLANK = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_WORD = re.compile(r"""[^\s"'=;]+""")
+_SECTION = re.compile(r"""([^\s"'=;{}]+)|"([^"\\]+)\"""")
+_WORD = re.compile(r"""[^\s"'=;{}]+""")
 _VALUE = re.compile(r""""((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+)""", re.DOTALL)
 
 
@@ -30,6 +32,11 @@ class LoginModule:
         """The class without its package."""
         return self.module.rpartition(".")[2]
 
+    def text(self) -> str:
+        """The entry as `parse_jaas` reads it."""
+        options = "".join(f" {name}={_quoted(value)}" for name, value in self.options.items())
+        return f"{self.module} {self.flag}{options};"
+
 
 def parse_jaas(text: str) -> tuple[LoginModule, ...]:
     """The entries in the text, in their order. Raises ValueError that says what is missing.
@@ -45,6 +52,45 @@ def parse_jaas(text: str) -> tuple[LoginModule, ...]:
     if not modules:
         raise ValueError("it has no login module")
     return tuple(modules)
+
+
+def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
+    """The entries of each section of a file, by its name. Raises ValueError.
+
+    >>> parse_jaas_file('Client { a.b.DigestLoginModule required username="ann"; };')
+    {'Client': (LoginModule(module='a.b.DigestLoginModule', flag='required'),)}
+    """
+    sections: dict[str, tuple[LoginModule, ...]] = {}
+    position = _after(_BLANK, text, 0)
+    while position < len(text):
+        which = f"section {len(sections) + 1}"
+        name = _SECTION.match(text, position)
+        if name is None:
+            raise ValueError(f"the name of {which} is missing")
+        position = _mark(text, name.end(), "{", f"{{ is missing after the name of {which}")
+        modules = []
+        while text[position : position + 1] != "}":
+            module, position = _entry(text, position)
+            modules.append(module)
+        position = _mark(text, position + 1, ";", f"the semicolon after {which} is missing")
+        section = name[1] or name[2]
+        if section in sections:
+            raise ValueError(f"{which} has the name of an earlier one")
+        sections[section] = tuple(modules)
+    return sections
+
+
+def _mark(text: str, start: int, mark: str, missing: str) -> int:
+    """The place after a mark and the blanks around it."""
+    position = _after(_BLANK, text, start)
+    if text[position : position + 1] != mark:
+        raise ValueError(missing)
+    return _after(_BLANK, text, position + 1)
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _entry(text: str, start: int) -> tuple[LoginModule, int]:

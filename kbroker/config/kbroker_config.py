@@ -112,3 +112,12 @@ class KbrokerConfig(ConfigGroup):
         None,
         "File whose first line is that token; read at the start.",
     )
+    kbroker_zookeeper_jaas_config: Password | None = define(
+        None,
+        "Login at ZooKeeper by DIGEST-MD5, as the section Client of a JAAS file has it: "
+        "DigestLoginModule with username and password.",
+    )
+    kbroker_zookeeper_digest: Password | None = define(
+        None,
+        "USER:PASSWORD of a login at ZooKeeper by its scheme digest, which any ZooKeeper takes.",
+    )

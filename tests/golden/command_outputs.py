@@ -334,10 +334,10 @@ def _reach_an_ensemble_of_files() -> None:
 
     open_kazoo_tree = kazoo_tree.open_kazoo_tree
 
-    async def open_tree(connect: str, *_timeouts_ms: int, makes_chroot: bool) -> Any:
+    async def open_tree(connect: str, *_timeouts_ms: int, makes_chroot: bool, **access: Any) -> Any:
         hosts, chroot = kazoo_tree.parse_connect(connect)
         if hosts != "ensemble:2181":
-            return await open_kazoo_tree(connect, 300, 300, makes_chroot=makes_chroot)
+            return await open_kazoo_tree(connect, 300, 300, makes_chroot=makes_chroot, **access)
         path = Path("ensemble", chroot.strip("/"))
         path.mkdir(parents=True, exist_ok=True)
         return EmbeddedTree(SystemClock(), TreeDirectory(RealFileSystem(), str(path))).session()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -43,6 +44,13 @@ _copy_options = options(
         help="The ensemble, with the path under which the cluster's metadata is.",
     ),
     click.option(
+        "--zookeeper-config",
+        "properties",
+        metavar="FILE",
+        help="A broker's server.properties, of which the settings for ZooKeeper count: TLS, login, "
+        "zookeeper.set.acl.",
+    ),
+    click.option(
         "--replace",
         is_flag=True,
         help="Overwrite another state of the same cluster's metadata in the target.",
@@ -53,7 +61,9 @@ _copy_options = options(
 
 @click.command("export", short_help="Copy the metadata of a directory into ZooKeeper.")
 @_copy_options
-def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
+def export_tree(
+    directory: str, connect: str, properties: str | None, *, replace: bool, dry_run: bool
+) -> None:
     """Copy topics, settings and all other metadata from a directory into an ensemble.
 
     Records stay where they are. Afterwards the broker starts with --zookeeper, and no longer
@@ -66,10 +76,9 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     # It logs what a broker does about a damaged journal; an export refuses such a journal.
     logging.getLogger("kbroker.zk.embedded").addHandler(logging.NullHandler())
     ends = f"source: {directory}, target: ZooKeeper at {connect}"
-    with _sentences(ends):
-        move = _run(
-            directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
-        )
+    ensemble = _Ensemble(connect, properties, makes_chroot=not dry_run)
+    with _sentences(ends, connect):
+        move = _run(directory, ensemble, copy, replace=replace, dry_run=dry_run)
     _report(move, connect, dry_run=dry_run)
     if not dry_run:
         brokers = f"--brokers {move.brokers_below} " if move.brokers_below else ""
@@ -78,7 +87,9 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
 
 @click.command("import", short_help="Copy the metadata in ZooKeeper into a directory.")
 @_copy_options
-def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
+def import_tree(
+    directory: str, connect: str, properties: str | None, *, replace: bool, dry_run: bool
+) -> None:
     """Copy topics, settings and all other metadata from an ensemble into a data directory.
 
     Records stay where they are. Afterwards the broker starts without --zookeeper, and no longer
@@ -90,8 +101,9 @@ def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
 
     # The source is never written, not even at a mistyped path.
     ends = f"source: ZooKeeper at {connect}, target: {directory}"
-    with _sentences(ends):
-        move = _run(directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=False)
+    ensemble = _Ensemble(connect, properties, makes_chroot=False)
+    with _sentences(ends, connect):
+        move = _run(directory, ensemble, copy, replace=replace, dry_run=dry_run)
     _report(move, directory, dry_run=dry_run)
     if move.partitions_elsewhere:
         say(
@@ -102,12 +114,11 @@ def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
 
 def _run(
     directory: str,
-    connect: str,
+    ensemble: _Ensemble,
     copy: Callable[[TreeHome, Tree, MoveOptions], Awaitable[Move]],
     *,
     replace: bool,
     dry_run: bool,
-    makes_chroot: bool,
 ) -> Move:
     from kbroker.log.disk.file_system import RealFileSystem
     from kbroker.server.metadata_tree.tree_move import MoveOptions, locked_home
@@ -117,7 +128,7 @@ def _run(
 
     async def main() -> Move:
         with locked_home(RealFileSystem(), directory) as home:
-            tree = await _connect(connect, makes_chroot=makes_chroot)
+            tree = await ensemble.open()
             try:
                 return await copy(home, tree, how)
             finally:
@@ -129,37 +140,55 @@ def _run(
         progress.end()
 
 
-async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
-    from kbroker.zk.ensemble.kazoo_tree import (  # kazoo costs 100 ms
-        EnsembleUnreachableError,
-        open_kazoo_tree,
-    )
-    from kbroker.zk.tree import TreeUnavailableError
+class _Ensemble:
+    """The ensemble of a copy, and the way into it."""
 
-    try:
-        return await open_kazoo_tree(
-            connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS, makes_chroot=makes_chroot
-        )
-    except EnsembleUnreachableError as error:
-        *_, why = f"no answer: {error.complaint}".rstrip(": ").rsplit(": ", 1)
-        raise CommandError(
-            f"cannot connect to the ZooKeeper at {connect}: {why} (is it running? check "
-            "--zookeeper)",
-            ExitCode.CANNOT_CONNECT,
-            trouble_of(error),
-        ) from error
-    except TreeUnavailableError as error:
-        raise CommandError(str(error), ExitCode.CANNOT_CONNECT, trouble_of(error)) from error
-    except ValueError as error:
-        raise CommandError(f"--zookeeper {error}", ExitCode.USAGE) from error
+    def __init__(self, connect: str, properties: str | None, *, makes_chroot: bool) -> None:
+        """`properties` is the path of a broker's settings. Raises CommandError."""
+        from kbroker.server.start.launch import UsageError
+        from kbroker.server.start.zookeeper_settings import zookeeper_access  # kazoo costs 100 ms
+
+        self._connect = connect
+        self._makes_chroot = makes_chroot
+        try:
+            self._access = zookeeper_access(properties, os.environ)
+        except UsageError as error:
+            raise CommandError(str(error), ExitCode.USAGE, trouble_of(error)) from error
+
+    async def open(self) -> Tree:
+        """Connect with that access. Raises CommandError."""
+        from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
+        from kbroker.zk.tree import TreeUnavailableError
+
+        connect = self._connect
+        try:
+            return await open_kazoo_tree(
+                connect,
+                _SESSION_TIMEOUT_MS,
+                _CONNECTION_TIMEOUT_MS,
+                access=self._access,
+                makes_chroot=self._makes_chroot,
+            )
+        except EnsembleUnreachableError as error:
+            *_, why = f"no answer: {error.complaint}".rstrip(": ").rsplit(": ", 1)
+            raise CommandError(
+                f"cannot connect to the ZooKeeper at {connect}: {why} (is it running? check "
+                "--zookeeper)",
+                ExitCode.CANNOT_CONNECT,
+                trouble_of(error),
+            ) from error
+        except TreeUnavailableError as error:
+            raise CommandError(str(error), ExitCode.CANNOT_CONNECT, trouble_of(error)) from error
+        except ValueError as error:
+            raise CommandError(f"--zookeeper {error}", ExitCode.USAGE) from error
 
 
 @contextmanager
-def _sentences(ends: str) -> Iterator[None]:
+def _sentences(ends: str, connect: str) -> Iterator[None]:
     """Turn errors into one sentence each; `ends` names the source and the target."""
     from kbroker.server.start_error import StartError
     from kbroker.zk.embedded.tree_journal import CorruptTreeError
-    from kbroker.zk.tree import TreeUnavailableError
+    from kbroker.zk.tree import TreeError, TreeUnavailableError
     from kbroker.zk.tree_copy import CopyRefusedError
 
     try:
@@ -172,6 +201,13 @@ def _sentences(ends: str) -> Iterator[None]:
         raise CommandError(
             f"the copy broke off: {error}; repeat it", trouble=Trouble.COPY_BROKE_OFF
         ) from error
+    except TreeError as error:
+        from kbroker.zk.ensemble.kazoo_requests import RefusedByEnsembleError
+        from kbroker.zk.ensemble.kazoo_tree import login_error
+
+        if not isinstance(error, RefusedByEnsembleError):
+            raise
+        raise CommandError(str(login_error(connect, error)), ExitCode.ITEM_FAILED) from error
 
 
 def _report(move: Move, target: str, *, dry_run: bool) -> None:

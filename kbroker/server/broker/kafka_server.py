@@ -36,7 +36,7 @@ from kbroker.server.broker.tree_opening import RequestedStart, tree_of
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree
 from kbroker.server.start_error import StartError
-from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.tree import TreeError
 
 if TYPE_CHECKING:
     from kbroker.apis.request_tracer import RequestTracer
@@ -132,7 +132,7 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.STARTING)
         try:
             await self._start()
-        except TreeUnavailableError as error:
+        except TreeError as error:
             await self.shutdown()
             raise self._tree.refusal(error) from error
         except BaseException:

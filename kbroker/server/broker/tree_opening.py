@@ -117,7 +117,8 @@ def tree_of(config: KafkaConfig, clock: Clock, file_system: FileSystem) -> Clust
     """The tree that the settings name."""
     if config.zk.zookeeper_connect:
         # Only with an ensemble: kazoo's cost.
+        from kbroker.config.zk_access import zk_access
         from kbroker.server.metadata_tree.ensemble_tree import EnsembleTree
 
-        return EnsembleTree(config.zk)
+        return EnsembleTree(config.zk, zk_access(config))
     return OwnTree(clock, file_system, config.log.data_directories()[0])

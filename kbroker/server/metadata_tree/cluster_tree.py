@@ -15,7 +15,7 @@ from kbroker.clock import Clock
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.embedded.tree_directory import TreeDirectory
-from kbroker.zk.tree import Tree, TreeUnavailableError
+from kbroker.zk.tree import Tree, TreeError, TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class ClusterTree(ABC):
     @abstractmethod
     async def close(self) -> None: ...
 
-    def refusal(self, error: TreeUnavailableError) -> Exception:
+    def refusal(self, error: TreeError) -> Exception:
         """Return the error for the operator if a start did not get through to the tree; that of an
         embedded tree says what is wrong with the disk.
         """

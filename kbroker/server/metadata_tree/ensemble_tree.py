@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from kbroker.config.zk_access import ZkAccess
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree
 from kbroker.server.start_error import StartError
-from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
-from kbroker.zk.tree import Tree, TreeUnavailableError
+from kbroker.zk.ensemble.kazoo_requests import RefusedByEnsembleError
+from kbroker.zk.ensemble.kazoo_tree import (
+    EnsembleLoginError,
+    EnsembleUnreachableError,
+    login_error,
+    open_kazoo_tree,
+)
+from kbroker.zk.tree import Tree, TreeError, TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -22,8 +29,9 @@ class EnsembleTree(ClusterTree):
 
     is_ensemble = True
 
-    def __init__(self, config: ZkConfig) -> None:
+    def __init__(self, config: ZkConfig, access: ZkAccess | None = None) -> None:
         self._config = config
+        self._access = access
         self._tree: Tree | None = None
 
     def __str__(self) -> str:
@@ -45,6 +53,7 @@ class EnsembleTree(ClusterTree):
                 config.zookeeper_session_timeout_ms,
                 limit_ms,
                 config.zookeeper_max_in_flight_requests,
+                access=self._access,
             )
         except ValueError as error:
             raise ConfigError(f"zookeeper.connect: {error}") from error
@@ -56,8 +65,11 @@ class EnsembleTree(ClusterTree):
         if self._tree is not None:
             await self._tree.close()
 
-    def refusal(self, error: TreeUnavailableError) -> Exception:
-        if isinstance(error, EnsembleUnreachableError):
+    def refusal(self, error: TreeError) -> Exception:
+        if isinstance(error, RefusedByEnsembleError):
+            return login_error(str(self._config.zookeeper_connect), error)
+        is_explained = isinstance(error, EnsembleUnreachableError | EnsembleLoginError)
+        if is_explained or not isinstance(error, TreeUnavailableError):
             return error
         return StartError(
             f"{self} could not be reached during the start (at {error.path}): check that it runs, "

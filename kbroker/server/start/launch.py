@@ -30,6 +30,7 @@ from kbroker.server.start import start_collections
 from kbroker.server.start.event_loop import EventLoopKind, run_on_loop
 from kbroker.server.start.hangup import follow_hangups
 from kbroker.server.start.settings_sources import (
+    JAVA_OPTIONS,
     LoadedSettings,
     SettingSources,
     environment_settings,
@@ -396,6 +397,7 @@ def _load(
                 profile=options.profile,
                 properties=from_file,
                 environment=environment,
+                logins=logins_in(environment),
                 overrides=chosen,
             )
         )
@@ -428,12 +430,29 @@ def _from_file(options: StartOptions) -> dict[str, str]:
 
 def properties_in(path: str) -> dict[str, str]:
     """Return the settings of a properties file. Raises UsageError if it cannot be read."""
+    return parse_properties(_text_of(path))
+
+
+def logins_in(environment: Mapping[str, str]) -> str | None:
+    """The text of the file that KAFKA_OPTS names for logins, as Apache Kafka's users have it; None
+    if it names none. Raises UsageError.
+    """
+    options = environment.get(JAVA_OPTIONS)
+    if options is None:
+        return None
+    from kbroker.server.start.java_options import parse_java_options  # for few starts
+
+    path = parse_java_options(options).login_file
+    return None if path is None else _text_of(path, f" ({JAVA_OPTIONS} names it)")
+
+
+def _text_of(path: str, why: str = "") -> str:
     try:
         with open(path, encoding="utf-8") as file:
-            return parse_properties(file.read())
+            return file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"cannot read {path}: {reason}") from error
+        raise UsageError(f"cannot read {path}{why}: {reason}") from error
 
 
 def _names_data_directory(settings: LoadedSettings) -> bool:

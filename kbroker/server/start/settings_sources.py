@@ -32,10 +32,12 @@ from kbroker.errors import ConfigError
 from kbroker.near_names import did_you_mean
 
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
+JAVA_OPTIONS = "KAFKA_OPTS"
+_READ_ELSEWHERE = (*_CLUSTER_ID_VARIABLES, JAVA_OPTIONS)
 _PREFIXES = ("KAFKA_CFG_", "KAFKA_")
 # Read by Java start scripts, or by images for their own ends: they mean nothing to this broker.
 _IGNORED_VARIABLES = re.compile(
-    r"KAFKA_(HEAP_OPTS|OPTS|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|DEBUG|HOME|VERSION|LOG4J_.*|TOOLS_LOG4J_.*)"
+    r"KAFKA_(HEAP_OPTS|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|DEBUG|HOME|VERSION|LOG4J_.*|TOOLS_LOG4J_.*)"
 )
 
 
@@ -46,6 +48,7 @@ class SettingSources:
     profile: str | None = None  # None: what kbroker.profile says elsewhere, else dev
     properties: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    logins: str | None = None  # the text of the file that KAFKA_OPTS names
     overrides: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -61,7 +64,9 @@ class LoadedSettings:
 def load_settings(sources: SettingSources) -> LoadedSettings:
     """Join the sources; raises ConfigError for a value that cannot be used."""
     environment, notes = environment_settings(sources.environment)
+    of_java, java_notes = _java_settings(sources)
     layers = (
+        (ORIGIN_ENVIRONMENT, of_java),  # as in Kafka, any setting wins
         (ORIGIN_FILE, sources.properties),
         (ORIGIN_ENVIRONMENT, environment),
         (ORIGIN_OVERRIDE, sources.overrides),
@@ -85,8 +90,24 @@ def load_settings(sources: SettingSources) -> LoadedSettings:
     config, warnings = KafkaConfig.from_values(values, origins)
     cluster_ids = filter(None, map(sources.environment.get, _CLUSTER_ID_VARIABLES))
     return LoadedSettings(
-        config=config, cluster_id=next(cluster_ids, None), warnings=(*notes, *warnings)
+        config=config, cluster_id=next(cluster_ids, None), warnings=(*java_notes, *notes, *warnings)
     )
+
+
+def _java_settings(sources: SettingSources) -> tuple[dict[str, str], list[str]]:
+    """The settings that KAFKA_OPTS stands for, and a line for each option without effect."""
+    text = sources.environment.get(JAVA_OPTIONS)
+    if text is None:
+        return {}, []
+    from kbroker.server.start.java_options import parse_java_options  # for few starts
+
+    java = parse_java_options(text)
+    values = java.settings()
+    if sources.logins is not None:
+        values |= java.settings_of_logins(sources.logins)
+    return values, [
+        f"{each} of {JAVA_OPTIONS} has no effect: it is meant for Java" for each in java.ignored
+    ]
 
 
 def _profile_values(profile: str, values: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +141,7 @@ def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str]
     for variable in sorted(environment, key=lambda name: (name.startswith("KAFKA_CFG_"), name)):
         if variable.startswith("KBROKER_") and variable in by_variable:
             values[by_variable[variable]] = environment[variable]
-        if not variable.startswith("KAFKA_") or variable in _CLUSTER_ID_VARIABLES:
+        if not variable.startswith("KAFKA_") or variable in _READ_ELSEWHERE:
             continue
         name = _setting_of(variable, by_variable)
         if name is not None:

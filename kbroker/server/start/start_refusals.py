@@ -17,8 +17,8 @@ from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
 
 def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[ConfigError]:
-    """Yield an error for each reason, without a look at disks, ports and ZooKeeper. `is_cluster`:
-    the start is for several brokers of one cluster.
+    """Yield an error for each reason, without a look at data, ports and ZooKeeper; files of
+    certificates are read. `is_cluster`: the start is for several brokers of one cluster.
     """
     quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
     if quorum is not None:
@@ -102,13 +102,15 @@ def _refuse_ensemble(config: KafkaConfig) -> None:
     if not connect:
         return
     # Only with an ensemble: kazoo's cost.
-    from kbroker.zk.ensemble.kazoo_tree import parse_connect
+    from kbroker.config.zk_access import zk_access
+    from kbroker.zk.ensemble.kazoo_tree import check_access, parse_connect
 
     try:
         parse_connect(connect)
     except ValueError as error:
         raise ConfigError(f"zookeeper.connect: {error}") from error
     check_not_reserved(config)
+    check_access(zk_access(config))
 
 
 _REFUSE = (

@@ -21,23 +21,27 @@ from kbroker.counters import (
 
 _BOXES = 64
 _LISTENER = "SessionExpireListener"
-# It logs in nowhere, and takes no server that only reads.
-_NEVER = (
-    "ZooKeeperAuthFailuresPerSec",
-    "ZooKeeperReadOnlyConnectsPerSec",
-    "ZooKeeperSaslAuthenticationsPerSec",
-)
 
 
 class EnsembleMetrics:
     """The counters of one broker's sessions on an ensemble."""
 
-    __slots__ = ("_times", "_total_ns", "connects", "disconnects", "expires")
+    __slots__ = (
+        "_times",
+        "_total_ns",
+        "auth_failures",
+        "connects",
+        "disconnects",
+        "expires",
+        "sasl_logins",
+    )
 
     def __init__(self) -> None:
         self.connects = Counter()
         self.disconnects = Counter()
         self.expires = Counter()
+        self.auth_failures = Counter()
+        self.sasl_logins = Counter()
         self._times = [0] * _BOXES  # of answers, by the number of bits of their nanoseconds
         self._total_ns = 0
 
@@ -55,7 +59,9 @@ class EnsembleMetrics:
             ("ZooKeeperSyncConnectsPerSec", self.connects),
             ("ZooKeeperDisconnectsPerSec", self.disconnects),
             ("ZooKeeperExpiresPerSec", self.expires),
-            *((name, Counter()) for name in _NEVER),
+            ("ZooKeeperAuthFailuresPerSec", self.auth_failures),
+            ("ZooKeeperSaslAuthenticationsPerSec", self.sasl_logins),
+            ("ZooKeeperReadOnlyConnectsPerSec", Counter()),  # it takes no server that only reads
         ):
             counters.add(MetricName("kafka.server", _LISTENER, name), counter)
 

@@ -19,10 +19,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kbroker.config.zk_access import ZkAccess
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.ensemble_metrics import EnsembleMetrics
-from kbroker.zk.ensemble.kazoo_connection import Connection, ConnectionListener, KazooConnection
-from kbroker.zk.ensemble.kazoo_requests import AnswerLostError, Request, whole_path
+from kbroker.zk.ensemble.kazoo_connection import KazooConnection, MakeConnection
+from kbroker.zk.ensemble.kazoo_requests import (
+    AnswerLostError,
+    LoginRefusedError,
+    Request,
+    whole_path,
+)
 from kbroker.zk.ensemble.kazoo_watches import Renewal, WatchTable
 from kbroker.zk.ensemble.lost_write import (
     FoundNode,
@@ -32,6 +38,7 @@ from kbroker.zk.ensemble.lost_write import (
     needed_paths,
     written_paths,
 )
+from kbroker.zk.ensemble.node_rights import open_rights, secure_rights
 from kbroker.zk.tree import (
     EventType,
     NoNodeError,
@@ -78,9 +85,12 @@ class KazooCalls:
         hosts: str,
         session_timeout_ms: int,
         max_in_flight: int,
-        connection: Callable[[str, int, ConnectionListener], Connection] = KazooConnection,
+        access: ZkAccess,
+        connection: MakeConnection = KazooConnection,
     ) -> None:
         self.chroot = ""
+        self.login_refused = False
+        self.settled = asyncio.Event()  # the first login is done or refused
         self.session_id = 0
         self.state = SessionState.LOST
         self.listeners: list[SessionListener] = []
@@ -89,8 +99,10 @@ class KazooCalls:
         self._hosts = hosts
         self._timeout_s = session_timeout_ms / 1000
         self._max_in_flight = max_in_flight
+        self._rights_of = secure_rights if access.sets_acl else open_rights
+        self._has_sasl = access.sasl is not None
         self._loop = asyncio.get_running_loop()
-        self._connection = connection(hosts, session_timeout_ms, self)
+        self._connection = connection(hosts, session_timeout_ms, self, access)
         self._zxid = 0  # kazoo's own starts over with every session
         self._waiting: deque[Call] = deque()
         self._in_flight: dict[Call, None] = {}
@@ -117,7 +129,7 @@ class KazooCalls:
         requests.check_request_size(ops, self.chroot)
         return Call(
             ops[0].path,
-            requests.transaction_request(ops, self.chroot),
+            requests.transaction_request(ops, self.chroot, self._rights_of),
             partial(self._results, ops),
             self._loop.create_future(),
             ops,
@@ -157,7 +169,7 @@ class KazooCalls:
         self.metrics.connects.value += 1
         self._stop_recovery()  # its rest belongs to an earlier connection
         self._cancel_give_up()
-        self._connection.submit(requests.sync_request("/"), lambda *_: None)
+        self._connection.submit(requests.sync_request("/"), self._synced)
         for renewal in self.watches.renewals():
             for request, paths in requests.set_watches_requests(renewal.zxid, renewal.paths):
                 self._connection.submit(request, partial(self._renewed, renewal, paths))
@@ -189,6 +201,15 @@ class KazooCalls:
         self.state = SessionState.LOST
         self._tell_listeners()
 
+    def on_login_refused(self) -> None:
+        """Say so once; as long as it is so, there is no connection."""
+        self.metrics.auth_failures.value += 1
+        if not self.login_refused:
+            self.login_refused = True
+            if self.settled.is_set():
+                _log.error("ZooKeeper at %s refuses the login, which it took before", self._hosts)
+            self.settled.set()
+
     def on_watch(self, event_type: EventType, path: str) -> None:
         """Call the watchers, after everybody who got an answer before."""
         event = WatchEvent(event_type, self._inner(path))
@@ -202,6 +223,15 @@ class KazooCalls:
     def _tell_listeners(self) -> None:
         for listener in list(self.listeners):
             listener(self.state)
+
+    def _synced(self, _answer: object, error: Exception | None) -> None:
+        """Learn from the first answer whether the login is taken, or if none is asked for."""
+        if error is None:
+            self.metrics.sasl_logins.value += self._has_sasl
+            self.login_refused = False
+            self.settled.set()
+        elif isinstance(requests.tree_error(error, "/"), LoginRefusedError):
+            self.on_login_refused()
 
     def _renewed(
         self,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import select
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -19,19 +18,20 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import EventType as KazooEventType
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
+from kbroker.config.zk_access import ZkAccess
+from kbroker.zk.ensemble.kazoo_parts import AnyWatcher, KazooThreads, LastWarning, LoggingIn
 from kbroker.zk.ensemble.kazoo_requests import Request
+from kbroker.zk.ensemble.tls_connector import TlsConnector, explained
 from kbroker.zk.tree import EventType
 
 _log = logging.getLogger(__name__)
 
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 _RESTART_DELAY_S = 1.0
-_NOT_A_REASON = {"Transition to CONNECTING", "Session has expired"}
 _EVENT_TYPES = {
     KazooEventType.CREATED: EventType.CREATED,
     KazooEventType.DELETED: EventType.DELETED,
@@ -56,6 +56,10 @@ class ConnectionListener(Protocol):
         ...
 
     def on_lost(self, last_zxid: int) -> None: ...
+
+    def on_login_refused(self) -> None:
+        """The ensemble does not take the login; it is tried again and again."""
+        ...
 
     def on_watch(self, event_type: EventType, path: str) -> None: ...
 
@@ -87,12 +91,24 @@ class Connection(Protocol):
         ...
 
 
+MakeConnection = Callable[[str, int, ConnectionListener, ZkAccess], Connection]
+
+
 class KazooConnection:
     """A connection by one kazoo client after the other. Owned by the event loop."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, listener: ConnectionListener) -> None:
-        self._hosts = hosts
-        self._session_timeout_ms = session_timeout_ms
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        listener: ConnectionListener,
+        access: ZkAccess,
+    ) -> None:
+        """Raises ConfigError for files of TLS that are no use."""
+        self.hosts = hosts
+        self.access = access
+        self.tls = None if access.tls is None else TlsConnector(access.tls)
+        self.session_timeout_ms = session_timeout_ms
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -100,7 +116,8 @@ class KazooConnection:
         self._closed = False
         self._restart: asyncio.TimerHandle | None = None
         self._connection_number = 0  # of the client that the listener knows of
-        self._logger = _LastWarning()
+        self._login_refused = False  # to the client that ends now
+        self.logger = LastWarning()
         self._client = self._new_client(None)
 
     @property
@@ -111,7 +128,7 @@ class KazooConnection:
     @property
     def last_complaint(self) -> str:
         """The last words of kazoo about a connection that failed or broke."""
-        return self._logger.last
+        return explained(self.logger.last)
 
     def start(self) -> None:
         self._client.start_async()
@@ -137,7 +154,7 @@ class KazooConnection:
             async with asyncio.timeout(timeout_s):
                 await done.wait()
         except TimeoutError:
-            _log.warning("ZooKeeper at %s does not know that the session is closed", self._hosts)
+            _log.warning("ZooKeeper at %s does not know that the session is closed", self.hosts)
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
         """Have a function called on the event loop, after all posted before. For any thread."""
@@ -162,9 +179,7 @@ class KazooConnection:
                 self._wake()
 
     def _new_client(self, predecessor: _Client | None) -> _Client:
-        client = _Client(
-            self, self._hosts, self._session_timeout_ms / 1000, self._logger, predecessor
-        )
+        client = _Client(self, predecessor)
         client.add_listener(client.on_state)
         return client
 
@@ -191,6 +206,12 @@ class KazooConnection:
         else:
             self._listener.on_lost(zxid)
 
+    def on_login_refused(self, client: _Client) -> None:
+        """A client may not log in, and ends; called from its thread through `post`."""
+        if not self._closed and client is self._client:
+            self._login_refused = True
+            self._listener.on_login_refused()
+
     def on_watch(self, client: _Client, event_type: EventType, path: str) -> None:
         """A watch event of a client; called from its thread through `post`."""
         if not self._closed and client is self._client:
@@ -200,7 +221,11 @@ class KazooConnection:
         """The thread of a client ended, asked or not; called from that thread through `post`."""
         if self._closed or client is not self._client:
             return
-        _log.error("the connection to ZooKeeper ended unexpectedly, connecting again: %r", error)
+        if not self._login_refused:
+            _log.error(
+                "the connection to ZooKeeper ended unexpectedly, connecting again: %r", error
+            )
+        self._login_refused = False
         self._restart = self._loop.call_later(_RESTART_DELAY_S, self._start_again)
 
     def _start_again(self) -> None:
@@ -212,14 +237,7 @@ class KazooConnection:
 class _Client(KazooClient):  # type: ignore[misc]
     """kazoo's client, without threads for callbacks: its one thread hands everything on at once."""
 
-    def __init__(
-        self,
-        connection: KazooConnection,
-        hosts: str,
-        timeout_s: float,
-        logger: _LastWarning,
-        predecessor: _Client | None,
-    ) -> None:
+    def __init__(self, connection: KazooConnection, predecessor: _Client | None) -> None:
         # No request may slip in while a broken connection is cleaned up: it would wait in kazoo's
         # queue and be done on the next connection, or be forgotten. Nobody may send one on a new
         # connection before its `on_connected`.
@@ -233,17 +251,22 @@ class _Client(KazooClient):  # type: ignore[misc]
         )
         self._post = connection.post
         self._owner = connection
-        handler = _Handler(timeout_s, self._thread_ended)
+        timeout_s, access = connection.session_timeout_ms / 1000, connection.access
+        handler = KazooThreads(timeout_s, self._thread_ended, connection.tls)
         super().__init__(
-            hosts=hosts,
+            hosts=connection.hosts,
             timeout=timeout_s,
             client_id=self._session,
             handler=handler,
             connection_retry=KazooRetry(sleep_func=handler.sleep_func, **_RETRY),
             command_retry=KazooRetry(sleep_func=handler.sleep_func),
-            logger=logger,
+            logger=connection.logger,
+            auth_data=_digest_of(access),
         )
         handler.hosts = len(self.hosts)
+        self._connection = LoggingIn(
+            self, self._conn_retry.copy(), connection.logger, _sasl_of(access)
+        )
 
     def submit(self, request: Request, on_answer: OnAnswer, connection_number: int) -> bool:
         with self._gate:
@@ -252,12 +275,18 @@ class _Client(KazooClient):  # type: ignore[misc]
             self._call(request, _Answer(self._post, on_answer))
             return True
 
+    def on_logged_in(self) -> None:
+        """The connection has a session, and its login is done: requests may follow."""
+        self._session = (self._session_id, self._session_passwd)
+        self._post(self._owner.on_connected, self, self._session_id, self._connection_number)
+
     def on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
-            self._session = (self._session_id, self._session_passwd)
             self._connection._xid = self._last_xid
             self._connection_number = next(_connection_numbers)
-            self._post(self._owner.on_connected, self, self._session_id, self._connection_number)
+            return
+        if self._state == KeeperState.AUTH_FAILED:
+            self._post(self._owner.on_login_refused, self)
             return
         self._last_xid = max(self._last_xid, self._connection._xid or 0)
         if self._state == KeeperState.CLOSED:
@@ -270,7 +299,7 @@ class _Client(KazooClient):  # type: ignore[misc]
 
     def _reset_watchers(self) -> None:
         # The watches are known above; every event of the server is handed on.
-        everything = _AnyWatcher(self._on_watch)
+        everything = AnyWatcher(self._on_watch)
         self._data_watchers = everything
         self._child_watchers = everything
 
@@ -304,85 +333,13 @@ class _Answer:
             self._post(on_answer, value, error)
 
 
-class _AnyWatcher:
-    """Stands in for kazoo's table of watches: it has the same watcher for every path."""
-
-    def __init__(self, watcher: Callable[[Any], None]) -> None:
-        self._watchers = (watcher,)
-
-    def pop(self, _path: str, _default: object) -> tuple[Callable[[Any], None], ...]:
-        return self._watchers
-
-    def __getitem__(self, _path: str) -> _AnyWatcher:
-        return self
-
-    def add(self, watcher: object) -> None:
-        """Nothing needs to be remembered."""
+def _digest_of(access: ZkAccess) -> list[tuple[str, str]]:
+    login = access.digest
+    return [] if login is None else [("digest", f"{login.username}:{login.password}")]
 
 
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads: only the connection's own, which runs callbacks itself."""
-
-    def __init__(
-        self, timeout_s: float, thread_ended: Callable[[BaseException | None], None]
-    ) -> None:
-        super().__init__()
-        self.hosts = 1
-        self._timeout_s = timeout_s
-        self._thread_ended = thread_ended
-
-    def start(self) -> None:
-        self._running = True
-
-    def stop(self) -> None:
-        self._running = False
-
-    def dispatch_callback(self, callback: Any) -> None:
-        callback.func(*callback.args)
-
-    def select(
-        self, readers: list[Any], writers: list[Any], _other: list[Any], timeout_s: float | None
-    ) -> tuple[list[Any], list[Any], list[Any]]:
-        # kazoo makes a selector, which is a file, for each of the four calls per request.
-        poll = select.poll()
-        for reader in readers:
-            poll.register(reader, select.POLLIN)
-        for writer in writers:
-            poll.register(writer, select.POLLOUT)
-        ready = {fd for fd, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)}
-        return (
-            [reader for reader in readers if reader.fileno() in ready],
-            [writer for writer in writers if writer.fileno() in ready],
-            [],
-        )
-
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        # A host that does not answer may not use up the time of the session alone.
-        kwargs["timeout"] = self._timeout_s / self.hosts
-        return super().create_connection(*args, **kwargs)
-
-    def spawn(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> threading.Thread:
-        def run() -> None:
-            ended: BaseException | None = None
-            try:
-                func(*args, **kwargs)
-            except Exception as error:
-                ended = error  # reported below; kazoo ends its loop with errors of all kinds
-            self._thread_ended(ended)
-
-        thread = threading.Thread(target=run, name="kazoo", daemon=True)
-        thread.start()
-        return thread
-
-
-class _LastWarning(logging.Logger):
-    """kazoo's log, kept to its last sentence: the reason why there is no connection."""
-
-    def __init__(self) -> None:
-        super().__init__("kazoo", logging.WARNING)
-        self.last = ""
-
-    def handle(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
-        if message not in _NOT_A_REASON:
-            self.last = message
+def _sasl_of(access: ZkAccess) -> dict[str, str] | None:
+    login = access.sasl
+    if login is None:
+        return None
+    return {"mechanism": "DIGEST-MD5", "username": login.username, "password": login.password}

@@ -1,7 +1,8 @@
 """The tree's operations in kazoo's terms: requests, their answers, and errors.
 
-Law: no kazoo value or error leaves this module and `kazoo_connection`, so that the rest of the
-broker does not know which library talks to ZooKeeper. Paths are whole here, with the chroot.
+Law: no kazoo value or error leaves this module, `kazoo_connection` and `kazoo_parts`, so that the
+rest of the broker does not know which library talks to ZooKeeper. Paths are whole here, with the
+chroot.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from kazoo.protocol.serialization import (
     Transaction,
 )
 from kazoo.protocol.states import ZnodeStat
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
+from kbroker.zk.ensemble.node_rights import Rights, RightsOf, open_rights
 from kbroker.zk.tree import (
     MAX_NODE_BYTES,
     BadVersionError,
@@ -50,8 +52,13 @@ _SET_WATCHES_BYTES = 128 << 10
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _MULTI_HEADER = struct.Struct(">i?i")  # kind of the operation, whether this is the end, error
 _END_OF_MULTI = _MULTI_HEADER.pack(-1, True, -1)
-_REQUEST_OVERHEAD_BYTES = 64  # header; and per operation its header, lengths, rights and flags
+_REQUEST_OVERHEAD_BYTES = 96  # header; and per operation its header, lengths, rights and flags
 _EPHEMERAL, _SEQUENTIAL = 1, 2
+_ACLS = {
+    Rights.OPEN: OPEN_ACL_UNSAFE,
+    Rights.READABLE: [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE],
+    Rights.SECRET: CREATOR_ALL_ACL,
+}
 
 _ERRORS: dict[type[Exception], type[TreeError]] = {
     kazoo_errors.NoNodeError: NoNodeError,
@@ -87,8 +94,25 @@ class RefusedByEnsembleError(TreeError):
         self.args = (f"{path}: {reason}",)
 
 
+class NoRightsError(RefusedByEnsembleError):
+    """The nodes are for others: for those who log in as their maker did."""
+
+
+class LoginRefusedError(RefusedByEnsembleError):
+    """The ensemble does not know who asks: the login is wrong, or it takes none of this kind."""
+
+
 class UnknownRequestError(RefusedByEnsembleError):
     """A server of an older release does not know the request; it has ended the connection, too."""
+
+
+_REFUSALS: dict[type[Exception], type[RefusedByEnsembleError]] = {
+    kazoo_errors.UnimplementedError: UnknownRequestError,
+    kazoo_errors.NoAuthError: NoRightsError,
+    kazoo_errors.AuthFailedError: LoginRefusedError,
+    kazoo_errors.SessionClosedRequireSaslError: LoginRefusedError,
+    kazoo_errors.InvalidACLError: LoginRefusedError,  # rights of the maker, who is unknown there
+}
 
 
 class SetWatches:
@@ -186,9 +210,11 @@ def sync_request(path: str) -> Request:
     return Sync(path)
 
 
-def transaction_request(ops: Sequence[Op], prefix: str) -> Request:
+def transaction_request(
+    ops: Sequence[Op], prefix: str, rights_of: RightsOf = open_rights
+) -> Request:
     """One operation, or a transaction of several; `prefix` is the chroot."""
-    requests = [_operation(op, prefix) for op in ops]
+    requests = [_operation(op, prefix, rights_of) for op in ops]
     if len(requests) > 1 or isinstance(ops[0], CheckOp):
         return Transaction(requests)
     return requests[0]
@@ -238,8 +264,7 @@ def tree_error(error: BaseException, path: str, op_index: int = 0) -> Exception:
     known = _ERRORS.get(type(error))  # type: ignore[arg-type]
     if known is not None:
         return known(path, op_index)
-    is_unknown = isinstance(error, kazoo_errors.UnimplementedError)
-    refusal = UnknownRequestError if is_unknown else RefusedByEnsembleError
+    refusal = _REFUSALS.get(type(error), RefusedByEnsembleError)  # type: ignore[arg-type]
     return refusal(path, f"{type(error).__name__} {error}".strip(), op_index)
 
 
@@ -269,12 +294,12 @@ def _stat_in(buffer: bytes, offset: int) -> Stat:
     return stat_of(ZnodeStat._make(_STAT.unpack_from(buffer, offset)))
 
 
-def _operation(op: Op, prefix: str) -> Request:
+def _operation(op: Op, prefix: str, rights_of: RightsOf) -> Request:
     path = (prefix + op.path) if op.path != "/" else prefix or "/"
     match op:
         case CreateOp():
             flags = _EPHEMERAL * op.ephemeral | _SEQUENTIAL * op.sequential
-            return Create(path, op.data, OPEN_ACL_UNSAFE, flags)
+            return Create(path, op.data, _ACLS[rights_of(op.path)], flags)
         case SetOp():
             return SetData(path, op.data, op.version)
         case DeleteOp():

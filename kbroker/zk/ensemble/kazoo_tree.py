@@ -14,8 +14,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kbroker.config.zk_access import ZkAccess
 from kbroker.counters import CounterRegistry
 from kbroker.errors import Trouble
+from kbroker.security_extra import check_security_extra
+from kbroker.tls.tls_context import client_context
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import Node, whole_path
@@ -55,34 +58,73 @@ class EnsembleUnreachableError(TreeUnavailableError):
         )
 
 
+class EnsembleLoginError(TreeUnavailableError):
+    """The ensemble refuses a login, or what it may do. The message is for people."""
+
+    trouble = Trouble.NO_ZOOKEEPER
+
+    def __init__(self, connect: str, reason: str) -> None:
+        super().__init__("/")
+        self.args = (f"ZooKeeper at {connect} {reason}",)
+
+
 async def open_kazoo_tree(
     connect: str,
     session_timeout_ms: int,
     connection_timeout_ms: int | None = None,
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
     *,
+    access: ZkAccess | None = None,
     makes_chroot: bool = True,
 ) -> KazooTree:
     """Connect to the ensemble at `connect` (host:port,host:port/chroot) and open a session.
 
     A missing chroot is created, unless nothing should be written: the tree then has no nodes, not
     even its root. `connection_timeout_ms` falls back to the session's. Raises
-    EnsembleUnreachableError, and ValueError for a bad connect string.
+    EnsembleUnreachableError, EnsembleLoginError, ConfigError for files of TLS that are no use, and
+    ValueError for a bad connect string.
     """
     hosts, chroot = parse_connect(connect)
-    tree = KazooTree(hosts, chroot, session_timeout_ms, max_in_flight)
+    tree = KazooTree(hosts, chroot, session_timeout_ms, max_in_flight, access)
     waited_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
     try:
         async with asyncio.timeout(waited_ms / 1000):
             await tree.open(makes_chroot=makes_chroot)
+    except requests.RefusedByEnsembleError as error:
+        await tree.close()
+        raise login_error(connect, error) from error
     except (TimeoutError, TreeUnavailableError):
         complaint = tree.last_complaint
+        if complaint.endswith("broken") and (access is None or access.tls is None):
+            complaint += ", as a port for TLS does it: see zookeeper.ssl.client.enable"
         await tree.close()
         raise EnsembleUnreachableError(connect, waited_ms, complaint) from None
     except BaseException:
         await tree.close()
         raise
     return tree
+
+
+def check_access(access: ZkAccess) -> None:
+    """Read the files of TLS, and look for what a login needs. Raises ConfigError."""
+    if access.sasl is not None:
+        check_security_extra("puresasl", "The login at ZooKeeper by DIGEST-MD5")
+    if access.tls is not None:
+        client_context(access.tls)
+
+
+def login_error(connect: str, error: requests.RefusedByEnsembleError) -> EnsembleLoginError:
+    """The sentence for an operator about what an ensemble refused."""
+    if isinstance(error, requests.LoginRefusedError):
+        reason = (
+            "refuses the login, or wants one: check user, password and certificate, and which "
+            "logins it takes"
+        )
+    elif isinstance(error, requests.NoRightsError):
+        reason = f"keeps {error.path} for those with another login: use the one that made its nodes"
+    else:
+        reason = f"refuses a request for {error}"
+    return EnsembleLoginError(connect, reason)
 
 
 def parse_connect(connect: str) -> tuple[str, str]:
@@ -107,21 +149,27 @@ class KazooTree(Tree):
     """
 
     def __init__(
-        self, hosts: str, chroot: str, session_timeout_ms: int, max_in_flight: int
+        self,
+        hosts: str,
+        chroot: str,
+        session_timeout_ms: int,
+        max_in_flight: int,
+        access: ZkAccess | None = None,
     ) -> None:
         self._chroot = chroot
         self._close_timeout_s = min(_CLOSE_TIMEOUT_S, session_timeout_ms / 1000)
         self._max_in_flight = max_in_flight
-        self._calls = KazooCalls(hosts, session_timeout_ms, max_in_flight)
+        self._calls = KazooCalls(hosts, session_timeout_ms, max_in_flight, access or ZkAccess())
         self._reads_together = False
 
     async def open(self, *, makes_chroot: bool) -> None:
-        """Connect, and create the chroot if asked to. Raises TreeUnavailableError."""
-        connected = asyncio.Event()
-        self._calls.listeners.append(lambda _: connected.set())
+        """Connect, and create the chroot if asked to. Raises TreeUnavailableError,
+        RefusedByEnsembleError.
+        """
         self._calls.start()
-        await connected.wait()
-        self._calls.listeners.clear()
+        await self._calls.settled.wait()
+        if self._calls.login_refused:
+            raise requests.LoginRefusedError("/", self._calls.last_complaint)
         self._reads_together = await self._can_read_together()
         if makes_chroot and self._chroot and await self.exists(self._chroot) is None:
             with suppress(NodeExistsError):

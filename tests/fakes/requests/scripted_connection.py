@@ -7,6 +7,7 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionLoss
 
+from kbroker.config.zk_access import ZkAccess
 from kbroker.zk.ensemble.kazoo_connection import ConnectionListener, OnAnswer
 from kbroker.zk.ensemble.kazoo_requests import Request
 
@@ -14,7 +15,13 @@ from kbroker.zk.ensemble.kazoo_requests import Request
 class ScriptedConnection:
     """Fulfils `Connection`. `sent` are the requests of the connection that stands, in order."""
 
-    def __init__(self, _hosts: str, _session_timeout_ms: int, listener: ConnectionListener) -> None:
+    def __init__(
+        self,
+        _hosts: str,
+        _session_timeout_ms: int,
+        listener: ConnectionListener,
+        _access: ZkAccess,
+    ) -> None:
         self.last_zxid = 0
         self.last_complaint = "cut"
         self.connected = False

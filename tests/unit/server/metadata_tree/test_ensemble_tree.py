@@ -26,7 +26,7 @@ async def test_a_connect_string_that_is_none_is_named() -> None:
 async def test_what_is_waited_for_is_said_while_the_ensemble_is_silent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def silent(*arguments: object) -> Tree:
+    async def silent(*_: object, **_options: object) -> Tree:
         while "waiting" not in caplog.text:  # noqa: ASYNC110  a log
             await asyncio.sleep(0.001)
         raise EnsembleUnreachableError("zk:2181", 1, "")
@@ -46,7 +46,7 @@ async def test_the_time_to_connect_falls_back_to_that_of_a_session(
 ) -> None:
     given: list[tuple[object, ...]] = []
 
-    async def note(*arguments: object) -> Tree:
+    async def note(*arguments: object, **_options: object) -> Tree:
         given.append(arguments)
         raise EnsembleUnreachableError("zk:2181", 1, "")
 

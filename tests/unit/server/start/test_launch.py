@@ -112,6 +112,12 @@ def test_listeners_that_are_not_served_are_said_and_told_to_nobody() -> None:
         assert launch.note_of_controllers() is None
 
 
+ZK_TLS = (
+    "zookeeper.ssl.client.enable=true",
+    "zookeeper.ssl.truststore.location=/no/such.pem",
+)
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -133,6 +139,15 @@ def test_listeners_that_are_not_served_are_said_and_told_to_nobody() -> None:
         (
             StartOptions(data="/d", zookeeper="h:1", overrides=("broker.id=2000",)),
             "^broker.id=2000 is above reserved.broker.max.id=1000",
+        ),
+        (StartOptions(zookeeper="h:1", overrides=("zookeeper.set.acl=true",)), "needs a login"),
+        (
+            StartOptions(zookeeper="h:1", overrides=(*ZK_TLS, "zookeeper.ssl.crl.enable=true")),
+            "zookeeper.ssl.crl.enable: no such check",
+        ),
+        (
+            StartOptions(zookeeper="h:1", overrides=ZK_TLS),
+            "zookeeper.ssl.truststore.location=/no/such.pem cannot be used: No such file",
         ),
         (StartOptions(data=""), "--data is empty: give a directory"),
         (StartOptions(profile="none"), "unknown profile none"),

@@ -10,6 +10,7 @@ from kazoo import exceptions as kazoo_errors
 from kazoo.protocol.serialization import Create, Exists, GetData, SetData, Sync
 from kazoo.protocol.states import ZnodeStat
 
+from kbroker.config.zk_access import ZkAccess
 from kbroker.counters import CounterRegistry, Histogram
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
@@ -53,7 +54,7 @@ async def calls(max_in_flight: int, made: list[ScriptedConnection]) -> KazooCall
         made.append(ScriptedConnection(*given))
         return made[-1]
 
-    calls = KazooCalls("zk:1", SESSION_TIMEOUT_MS, max_in_flight, make)
+    calls = KazooCalls("zk:1", SESSION_TIMEOUT_MS, max_in_flight, ZkAccess(), make)
     (connection,) = made
     connection.connect()
     connection.answer("/")  # to sync
@@ -384,3 +385,30 @@ async def test_a_request_that_is_too_large_is_refused_before_it_is_sent(
     with pytest.raises(NodeTooLargeError):
         calls.write([SetOp("/a", bytes(1 << 20))])
     assert connection.sent == []
+
+
+async def test_a_login_that_is_refused_is_said_once_until_one_is_taken(
+    calls: KazooCalls, connection: ScriptedConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = calls.ask(read(calls, "/a"))
+    connection.cut()
+    for _ in range(2):
+        calls.on_login_refused()
+    assert calls.login_refused
+    assert [m for m in caplog.messages if "login" in m] == [
+        "ZooKeeper at zk:1 refuses the login, which it took before"
+    ]
+    connection.connect()
+    connection.answer(kazoo_errors.SessionClosedRequireSaslError())  # to sync
+    assert calls.login_refused
+    connection.cut()
+    connection.connect()
+    connection.answer("/")
+    assert not calls.login_refused
+    for _ in range(3):
+        await asyncio.sleep(0)
+    connection.answer("a")
+    assert await waiting == "a"
+    counters = CounterRegistry()
+    calls.metrics.register(counters)
+    assert counted(counters, "ZooKeeperAuthFailuresPerSec")[()] == 3

@@ -69,7 +69,9 @@ def test_a_refused_transaction_raises_the_first_error_with_its_place() -> None:
         (kazoo_errors.ConnectionClosedError(), SessionExpiredError),
         (kazoo_errors.ConnectionLoss(), requests.AnswerLostError),
         (kazoo_errors.SessionMovedError(), requests.AnswerLostError),
-        (kazoo_errors.NoAuthError(), requests.RefusedByEnsembleError),
+        (kazoo_errors.NoAuthError(), requests.NoRightsError),
+        (kazoo_errors.InvalidACLError(), requests.LoginRefusedError),
+        (kazoo_errors.BadArgumentsError(), requests.RefusedByEnsembleError),
     ],
 )
 def test_errors_are_translated(error: Exception, expected: type[Exception]) -> None:

@@ -13,6 +13,8 @@ from kazoo import exceptions as kazoo_errors
 from kazoo.protocol.serialization import GetData
 from kazoo.protocol.states import ZnodeStat
 
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.zk_access import zk_access
 from kbroker.zk.ensemble import kazoo_tree
 from kbroker.zk.ensemble.kazoo_calls import KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import GetMany
@@ -125,3 +127,21 @@ def test_an_ensemble_that_is_not_there_is_one_sentence_with_address_and_time() -
         "zookeeper.connection.timeout.ms"
     )
     assert error.path == "/"
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_a_server_that_breaks_each_connection_may_want_tls(
+    monkeypatch: pytest.MonkeyPatch, has_tls: bool
+) -> None:
+    class Broken(ScriptedConnection):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.last_complaint = "socket connection broken"
+
+    monkeypatch.setattr(kazoo_tree, "KazooCalls", partial(KazooCalls, connection=Broken))
+    tls = {"zookeeper.ssl.client.enable": "true"} if has_tls else {}
+    access = zk_access(KafkaConfig({"zookeeper.connect": "zk:1", **tls}))
+
+    with pytest.raises(EnsembleUnreachableError) as caught:
+        await kazoo_tree.open_kazoo_tree("zk:1", 6000, 1, access=access)
+    assert ("see zookeeper.ssl.client.enable" in str(caught.value)) is not has_tls
