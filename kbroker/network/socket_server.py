@@ -108,6 +108,9 @@ class SocketServer:
         counters.add(ours("IdleConnectionsClosed"), processor.idle_closed)
         counters.add(ours("SlowConnectionsClosed"), processor.slow_closed)
         counters.add(ours("ConnectionsRejected"), self.quotas.rejected)
+        counters.add(ours("Logins"), processor.logins)
+        counters.add(ours("LoginsFailed"), processor.failed_logins)
+        counters.add(ours("ConnectionsNotLoggedIn"), processor.strangers.__len__)
         counters.add(ours("RequestsThatWaited"), pool.waited)
         counters.add(ours("RequestsWaiting"), lambda: pool.waiting)
         for acceptor in self.acceptors:
