@@ -16,6 +16,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection_settings import ConnectionSettings, Login
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, ErrorCode
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
@@ -89,6 +90,10 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
     assert not await is_let_in(checked, "PLAIN", "broken", "broken-secret")
     assert not await is_let_in(checked, "SCRAM-SHA-256", "zoe", "zoe-secret")
     assert not await asyncio.to_thread(connects, inside, None)
+    assert await mechanisms_put(server, "PLAIN,GSSAPI") == ErrorCode.INVALID_REQUEST
+    assert await is_let_in(inside, "PLAIN", "ann", "ann-secret")
+    assert await mechanisms_put(server, "SCRAM-SHA-512") == ErrorCode.NONE
+    await until(lambda: is_not(is_let_in(inside, "PLAIN", "ann", "ann-secret")))
     assert "METADATA before a login: set security.protocol" in caplog.text
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text
@@ -103,6 +108,20 @@ async def test_a_cluster_with_a_user_gets_no_first_one(tmp_path: Path) -> None:
         entities = ZkEntityConfigs(server.parts.storage.zk)
         assert await entities.entities(zk_paths.USER_CONFIGS) == users
         await server.shutdown()
+
+
+async def mechanisms_put(server: KafkaServer, mechanisms: str) -> ErrorCode:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=4,
+        resource_name="0",
+        configs=[
+            IncrementalAlterConfigsRequest.AlterableConfig(
+                name=f"{L}sasl.enabled.mechanisms", value=mechanisms
+            )
+        ],
+    )
+    (refused,) = await server.parts.services.configs.incremental_alter([resource], False)
+    return ErrorCode.NONE if refused is None else refused.code
 
 
 async def is_not(answer: asyncio.Future[bool] | object) -> bool:

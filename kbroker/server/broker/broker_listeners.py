@@ -77,6 +77,27 @@ def logins_of(
     return logins
 
 
+def checks_of(
+    config: KafkaConfig, tls: BrokerTls | None
+) -> tuple[Callable[[KafkaConfig], None], ...]:
+    """Return what the listeners ask of settings that change while they are open; each check raises
+    ConfigError.
+    """
+    checks = () if tls is None else (tls.check,)
+    if any(each.security_protocol in WITH_LOGINS for each in config.end_points()):
+        return (*checks, _check_changed_logins)
+    return checks
+
+
+def _check_changed_logins(config: KafkaConfig) -> None:
+    from kbroker.server.broker.login_offers import check_logins
+
+    if any("sasl." in name for name in config.dynamic_broker):
+        for each in config.end_points():
+            if each.security_protocol in WITH_LOGINS:
+                check_logins(config, each.listener_name)
+
+
 def parts_of_listeners(
     config: KafkaConfig, tls: BrokerTls | None, logins: BrokerLogins | None
 ) -> MakeParts:

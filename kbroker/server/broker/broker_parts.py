@@ -72,7 +72,12 @@ from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
-from kbroker.server.broker.broker_listeners import logins_of, parts_of_listeners, tls_of
+from kbroker.server.broker.broker_listeners import (
+    checks_of,
+    logins_of,
+    parts_of_listeners,
+    tls_of,
+)
 from kbroker.server.broker.broker_peers import way_into
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
@@ -441,7 +446,7 @@ def _services(
         participation=participation,
         metadata=data.metadata,
         topics=topics,
-        configs=ConfigAdmin(zk, data.config, data.metadata, () if tls is None else (tls.check,)),
+        configs=ConfigAdmin(zk, data.config, data.metadata, checks_of(storage.config, tls)),
         producer_ids=producer_ids,
         controller=cluster.controller,
         control=cluster.control,
