@@ -40,6 +40,9 @@ class SaslConfig(ConfigGroup):
     sasl_server_max_receive_size: int = define(
         524_288, "Largest login message accepted; 64 KiB unless it is set.", support="used"
     )
+    sasl_login_callback_handler_class: JavaClass | None = define(
+        None, "One of Kafka's classes that fetch tokens, which is built in.", support="used"
+    )
     sasl_login_connect_timeout_ms: int | None = define(
         None, "Time limit to connect to a token server.", importance="low", support="used"
     )
@@ -47,22 +50,25 @@ class SaslConfig(ConfigGroup):
         None, "Time limit to read from a token server.", importance="low", support="used"
     )
     sasl_login_refresh_window_factor: float = define(
-        0.8, "Share of a credential's life after which it is renewed.", dynamic="per-broker"
+        0.8,
+        "Share of a credential's life after which it is renewed.",
+        dynamic="per-broker",
+        support="used",
     )
     sasl_login_refresh_window_jitter: float = define(
-        0.05, "Random part added to that share.", dynamic="per-broker"
+        0.05, "Random part added to that share.", dynamic="per-broker", support="used"
     )
     sasl_login_refresh_min_period_seconds: Short = define(
-        60, "Shortest time between two renewals.", dynamic="per-broker"
+        60, "Shortest time between two renewals.", dynamic="per-broker", support="used"
     )
     sasl_login_refresh_buffer_seconds: Short = define(
-        300, "Time before expiry kept free for a renewal.", dynamic="per-broker"
+        300, "Time before expiry kept free for a renewal.", dynamic="per-broker", support="used"
     )
     sasl_login_retry_backoff_ms: Long = define(
-        100, "First wait between token requests.", importance="low"
+        100, "First wait between token requests.", importance="low", support="used"
     )
     sasl_login_retry_backoff_max_ms: Long = define(
-        10_000, "Longest wait between token requests.", importance="low"
+        10_000, "Longest wait between token requests.", importance="low", support="used"
     )
     sasl_kerberos_service_name: str | None = define(
         None, "Kerberos name the broker runs under.", dynamic="per-broker"
@@ -92,7 +98,9 @@ class SaslConfig(ConfigGroup):
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Long = define(
         10_000, "Longest wait between these attempts.", importance="low", support="used"
     )
-    sasl_oauthbearer_token_endpoint_url: str | None = define(None, "Where tokens are fetched.")
+    sasl_oauthbearer_token_endpoint_url: str | None = define(
+        None, "Where this broker fetches tokens for logins at others.", support="used"
+    )
     sasl_oauthbearer_expected_audience: tuple[str, ...] | None = define(
         None, "Audiences a token may name.", importance="low", support="used"
     )

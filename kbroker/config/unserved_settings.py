@@ -61,7 +61,6 @@ ssl.engine.factory.class | class low per-broker | null | Java class that makes T
 [sasl: accepted]
 sasl.mechanism.controller.protocol | str high | GSSAPI | Mechanism towards a KRaft controller.
 sasl.client.callback.handler.class | class | null | Java class for the client side of a login.
-sasl.login.callback.handler.class | class | null | Java class that fetches own credentials.
 sasl.login.class | class | null | Java class of the login.
 [security: accepted]
 security.providers | str low | null | Java security providers.

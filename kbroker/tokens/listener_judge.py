@@ -39,6 +39,7 @@ class ListenerJudge(NamedTuple):
     judge: Judge
     takes_time: bool = False  # to judge; else it may be asked where nobody may wait
     start: Callable[[], None] = lambda: None
+    read_once: Callable[[], None] = lambda: None  # returns when there are keys, or none for now
     close: Callable[[], None] = lambda: None
 
 
@@ -98,7 +99,7 @@ def _of_signed_tokens(
         scope_claim=issuer.scope_claim,
     )
     judge = SignedTokenJudge(keys, expected, clock.now_ms)
-    return ListenerJudge(judge, start=keys.start, close=keys.close)
+    return ListenerJudge(judge, start=keys.start, read_once=keys.read_once, close=keys.close)
 
 
 def _judged(judge: Judge, login: BearerLogin) -> Identity | TokenRefusal:

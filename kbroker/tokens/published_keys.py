@@ -14,6 +14,7 @@ from kbroker.clock import Clock
 from kbroker.tokens.key_set import KeySet, PublicKey
 from kbroker.tokens.reading_schedule import ReadingSchedule
 
+_FIRST_S = 5.0  # that the start of a broker waits for a server which hangs
 _log = logging.getLogger(__name__)
 
 
@@ -39,11 +40,18 @@ class PublishedKeys:
         self._changed = threading.Condition()
         self._is_closed = False
         self._is_failing = False
+        self._tried = threading.Event()
+        if keys is not None:
+            self._tried.set()
         self._thread = threading.Thread(target=self._run, name="kbroker-token-keys", daemon=True)
 
     def start(self) -> None:
         """Begin to read, at once if nothing is known yet."""
         self._thread.start()
+
+    def read_once(self) -> None:
+        """Wait until they have been read for the first time, or have failed to be, for a moment."""
+        self._tried.wait(_FIRST_S)
 
     def close(self) -> None:
         """Have no further reading begin; one that goes on ends by its own time limit."""
@@ -66,10 +74,12 @@ class PublishedKeys:
                 keys = KeySet.parse(self._read())
             except (OSError, ValueError) as error:
                 self._note_failure(error)
+                self._tried.set()
                 continue
             with self._changed:
                 self._keys = keys
                 self._schedule.succeeded(self._clock.monotonic_ms())
+            self._tried.set()
             if self._is_failing:
                 self._is_failing = False
                 _log.warning("the keys of tokens can be read again from %s", self._place)

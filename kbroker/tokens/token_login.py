@@ -85,7 +85,7 @@ def _place(
         place=place,
         request=None if place.is_file else _request(options),
         extensions=extensions,
-        window=RefreshWindow(
+        window=lambda: RefreshWindow(
             factor=share("sasl.login.refresh.window.factor"),
             jitter=share("sasl.login.refresh.window.jitter"),
             min_period_ms=1000 * number("sasl.login.refresh.min.period.seconds"),

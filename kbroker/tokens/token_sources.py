@@ -41,7 +41,7 @@ class TokenPlace:
     place: WebPlace
     request: TokenRequest | None
     extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
-    window: RefreshWindow = field(default_factory=RefreshWindow)
+    window: Callable[[], RefreshWindow] = RefreshWindow  # that may change
     backoff_ms: int = 100
     backoff_max_ms: int = 10_000
 
@@ -68,7 +68,7 @@ class FetchedTokens:
             if kept is None or now_ms >= self._renew_ms:
                 try:
                     kept = self._kept = issued_token(self._fetched(), now_ms)
-                    self._renew_ms = self._tokens.window.opens_ms(kept, now_ms, random())
+                    self._renew_ms = self._tokens.window().opens_ms(kept, now_ms, random())
                 except (OSError, ValueError) as error:
                     if kept is None or now_ms >= kept.ends_ms:
                         url = self._tokens.place.url

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
@@ -22,6 +24,7 @@ from kbroker.sasl.client_login import ClientLogin
 from kbroker.sasl.login import Login
 from kbroker.sasl.oauthbearer import BearerLogin
 from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.start.local_cluster import LocalCluster
 from kbroker.server.start.start_refusals import refusals_of
 from tests.fakes.running.waiting import until
 from tests.fakes.tokens.issuer import AUDIENCE, NAME, Issuer, served
@@ -51,6 +54,10 @@ def fetching(url: str) -> dict[str, str]:
         "sasl.oauthbearer.client.id": "ann",
         "sasl.oauthbearer.client.secret": Issuer().secrets["ann"],
     }
+
+
+def librdkafka(url: str) -> dict[str, str]:
+    return {**fetching(url), "sasl.oauthbearer.method": "oidc"}
 
 
 def connects(port: int, properties: dict[str, str]) -> bool:
@@ -87,7 +94,7 @@ async def test_tokens_of_the_issuer_let_users_in_as_long_as_they_last(
         def comes_in(properties: dict[str, str], port: int = inside) -> asyncio.Future[bool]:
             return asyncio.ensure_future(asyncio.to_thread(connects, port, properties))
 
-        await until(partial(comes_in, fetching(url)))
+        assert await comes_in(fetching(url))
         assert not await comes_in({**fetching(url), "sasl.oauthbearer.client.secret": "wrong"})
         assert not await comes_in(UNSIGNED)
         assert await comes_in(UNSIGNED, unsigned)
@@ -109,6 +116,47 @@ async def test_tokens_of_the_issuer_let_users_in_as_long_as_they_last(
     assert "no key 'second' of its issuer" in caplog.text
     assert "algorithm is 'none'" in caplog.text
     assert known.rpartition(".")[2] not in caplog.text
+
+
+async def test_brokers_log_in_at_each_other_with_tokens_that_they_fetch(tmp_path: Path) -> None:
+    issuer = Issuer()
+    inside = "listener.name.inside.oauthbearer"
+    with served(issuer) as url:
+        values = {
+            "listeners": "INSIDE://127.0.0.1:0",
+            "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
+            "inter.broker.listener.name": "INSIDE",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "sasl.oauthbearer.expected.issuer": NAME,
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "sasl.oauthbearer.jwks.endpoint.url": f"{url}/keys",
+            "sasl.oauthbearer.token.endpoint.url": f"{url}/token",
+            f"{inside}.sasl.jaas.config": f'{MODULE} clientId="ann" '
+            f'clientSecret="{issuer.secrets["ann"]}";',
+            "offsets.topic.num.partitions": "1",
+        }
+        configs = [
+            KafkaConfig.for_profile(
+                "dev", {**values, "broker.id": str(n), "log.dirs": str(tmp_path / f"data-{n}")}
+            )
+            for n in range(2)
+        ]
+        cluster = LocalCluster(configs, str(tmp_path))
+        await cluster.startup()
+        address = f"127.0.0.1:{cluster.end_points[1].port}"
+
+        def written() -> int:
+            admin = AdminClient({"bootstrap.servers": address, **librdkafka(url)})
+            admin.create_topics([NewTopic("t", 2, 2)])["t"].result(20)
+            producer = Producer({"bootstrap.servers": address, **librdkafka(url), "acks": "all"})
+            for partition in range(2):
+                producer.produce("t", b"x", partition=partition)
+            left: int = producer.flush(20)
+            return left
+
+        assert await asyncio.to_thread(written) == 0
+        await cluster.shutdown()
 
 
 def test_a_listener_without_an_issuer_is_refused_before_a_port_is_bound() -> None:

@@ -8,6 +8,7 @@ Owned by the event loop.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -34,7 +35,7 @@ from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
-from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
+from kbroker.server.broker.login_offers import OAUTHBEARER, LoginMeans, judge_of, offers_of
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.login_secret import login_secret
 from kbroker.zk.zk_utils import ZkUtils
@@ -68,11 +69,19 @@ class BrokerLogins:
         dynamic_configs.add_handler(zk_paths.USER_CONFIGS, self._credentials.user_changed)
 
     async def start(self, zk: ZkUtils) -> None:
-        """Read what the brokers of the cluster share, before anybody logs in."""
+        """Read what the brokers of the cluster share, and the keys of tokens, before anybody logs
+        in: a client takes a refusal for the last word.
+        """
         first_user = self._config().kbroker.kbroker_first_user
         if first_user is not None:
             await add_first_user(zk, first_user)
         self._secret = await login_secret(zk, secrets.token_bytes(_SECRET_BYTES))
+        config = self._config()
+        for end_point in config.end_points():
+            listener = end_point.listener_name
+            takes_logins = end_point.security_protocol.startswith("SASL_")
+            if takes_logins and OAUTHBEARER in sasl_settings(config, listener).mechanisms:
+                await asyncio.to_thread(self._judge(listener).read_once)
 
     def stop(self) -> None:
         """End the threads when they have done what they do; nobody waits for them."""

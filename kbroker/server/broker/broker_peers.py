@@ -51,18 +51,20 @@ def checked_way(config: Callable[[], KafkaConfig], listener: str) -> Way:
         from kbroker.peers.broker_login import BrokerLogin
 
         found = peer_login(now, listener)
-        way = way._replace(log_in=BrokerLogin(_login(now, listener, found), found.setting).log_in)
+        way = way._replace(
+            log_in=BrokerLogin(_login(config, listener, found), found.setting).log_in
+        )
     return way
 
 
-def _login(config: KafkaConfig, listener: str, found: PeerLogin) -> Login:
+def _login(config: Callable[[], KafkaConfig], listener: str, found: PeerLogin) -> Login:
     from kbroker.sasl.login import Login
 
     if found.is_by_token:
         from kbroker.tokens.token_login import token_login
 
         def get(name: str) -> tuple[str, ConfigValue]:
-            return config.listener_setting(name, listener, found.mechanism)
+            return config().listener_setting(name, listener, found.mechanism)
 
         return token_login(get, found.setting, found.options, SystemClock().now_ms)
     return Login(

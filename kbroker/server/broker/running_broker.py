@@ -148,8 +148,8 @@ def _holds(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
 async def _follow_settings(parts: BrokerParts, undo: AsyncExitStack) -> None:
     """Read the dynamic settings, with all that is needed for them and made of them."""
     if parts.logins is not None:  # which may add a user
-        await parts.logins.start(parts.storage.zk)
         undo.callback(parts.logins.stop)
+        await parts.logins.start(parts.storage.zk)
     passwords = StoredPasswords(parts.storage.config.security)
     configs = ZkEntityConfigs(parts.storage.zk)
     await passwords.encrypt_again(configs, parts.storage.identity.broker_id)

@@ -85,7 +85,7 @@ def test_the_next_token_is_fetched_while_the_old_one_still_holds() -> None:
         place = TokenPlace(
             place=WebPlace(url=url),
             request=TokenRequest(client_id="ann", client_secret=SECRET),
-            window=RefreshWindow(jitter=0.0),
+            window=lambda: RefreshWindow(jitter=0.0),
             backoff_max_ms=300,
         )
         tokens = FetchedTokens(place, lambda: now_ms[0], waits.append)
