@@ -51,8 +51,33 @@ def altered_users(
     links: ClusterLinks, request: AlterUserScramCredentialsRequest
 ) -> dict[str, KafkaError | None]:
     """Change credentials; returns None for each user that was changed, or why not. In Kafka 3.9
-    only the controller does it. Raises as `ask_controller`.
+    only the controller does it, and Kafka 4 takes one mechanism of a user at a time. Raises as
+    `ask_controller`.
     """
+    outcomes = _altered(links, request)
+    refused = {
+        user
+        for user, error in outcomes.items()
+        if error is not None and error.code is ErrorCode.DUPLICATE_RESOURCE
+    }
+    for number in MECHANISM_NUMBERS:
+        if not refused:
+            break
+        part = AlterUserScramCredentialsRequest(
+            deletions=[d for d in request.deletions if d.mechanism == number and d.name in refused],
+            upsertions=[
+                u for u in request.upsertions if u.mechanism == number and u.name in refused
+            ],
+        )
+        found = _altered(links, part)
+        outcomes |= found
+        refused -= {user for user, error in found.items() if error is not None}
+    return outcomes
+
+
+def _altered(
+    links: ClusterLinks, request: AlterUserScramCredentialsRequest
+) -> dict[str, KafkaError | None]:
     answer: AlterUserScramCredentialsResponse = ask_controller(links, request)
     return {
         each.user: KafkaError(ErrorCode(each.error_code), each.error_message)
