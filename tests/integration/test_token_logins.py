@@ -5,7 +5,10 @@ and by unsigned ones.
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +16,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kbroker.certificates.authority import Authority
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.connection_settings import ConnectionSettings, connection_settings
+from kbroker.client.connection_settings import ConnectionSettings, Tls, connection_settings
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.sasl.client_login import ClientLogin
@@ -32,7 +36,7 @@ from tests.fakes.tokens.issuer import AUDIENCE, NAME, Issuer, served
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 SETTINGS = {
     "listeners": "INSIDE://127.0.0.1:0,OPEN://127.0.0.1:0",
-    "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT,OPEN:SASL_PLAINTEXT",
+    "listener.security.protocol.map": "INSIDE:SASL_SSL,OPEN:SASL_PLAINTEXT",
     "inter.broker.listener.name": "INSIDE",
     "sasl.enabled.mechanisms": "OAUTHBEARER",
     "sasl.oauthbearer.expected.issuer": NAME,
@@ -60,21 +64,39 @@ def librdkafka(url: str) -> dict[str, str]:
     return {**fetching(url), "sasl.oauthbearer.method": "oidc"}
 
 
-def connects(port: int, properties: dict[str, str]) -> bool:
+@contextmanager
+def served_over_tls(issuer: Issuer, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the address, and the file of the authority. own.pem has a certificate of this host."""
+    now = datetime.now(UTC)
+    authority = Authority.made(now)
+    own, trusted = folder / "own.pem", folder / "ca.pem"
+    issued = authority.issue("127.0.0.1", ["127.0.0.1"], now, 1)
+    own.write_text(issued.key + issued.certificate)
+    trusted.write_text(authority.pem.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own)
+    with served(issuer, context) as url:
+        yield url, str(trusted)
+
+
+def connects(port: int, properties: dict[str, str], *, is_said: bool = False) -> bool:
     bootstrap = Bootstrap(f"127.0.0.1:{port}", connection_settings(properties))
     try:
         with closing(ClusterLinks(bootstrap)) as cluster:
             cluster.ask_any(MetadataRequest(topics=[]))
     except (ClientError, OSError):
+        if is_said:
+            raise
         return False
     return True
 
 
-def session_ms(port: int, token: str) -> int:
+def session_ms(port: int, trusted: str, token: str) -> int:
     exchange = ClientLogin(
         Login(mechanism="OAUTHBEARER", tokens=lambda: BearerLogin(token)), "nonce"
     )
-    with closing(BrokerLink("127.0.0.1", port, 10, ConnectionSettings())) as link:
+    settings = ConnectionSettings(tls=Tls(ca_file=trusted))
+    with closing(BrokerLink("127.0.0.1", port, 10, settings)) as link:
         request = exchange.begin()
         while request is not None:
             request = exchange.receive(link.ask(request))
@@ -85,8 +107,18 @@ async def test_tokens_of_the_issuer_let_users_in_as_long_as_they_last(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer = Issuer()
-    with served(issuer) as url:
-        values = {**SETTINGS, KEYS: f"{url}/keys", "log.dirs": str(tmp_path / "data")}
+    with served_over_tls(issuer, tmp_path) as (url, trusted):
+        values = {
+            **SETTINGS,
+            KEYS: f"{url}/keys",
+            "listener.name.inside.oauthbearer.sasl.jaas.config": f"{MODULE} "
+            f'ssl.truststore.location="{trusted}" ssl.truststore.type="PEM";',
+            "ssl.keystore.location": str(tmp_path / "own.pem"),
+            "ssl.keystore.type": "PEM",
+            "log.dirs": str(tmp_path / "data"),
+        }
+        by_tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": trusted}
+        token = {**fetching(url), **by_tls, "https.ca.location": trusted}
         server = KafkaServer(KafkaConfig.for_profile("dev", values))
         await server.startup()
         inside, unsigned = (end_point.port for end_point in server.end_points)
@@ -94,22 +126,25 @@ async def test_tokens_of_the_issuer_let_users_in_as_long_as_they_last(
         def comes_in(properties: dict[str, str], port: int = inside) -> asyncio.Future[bool]:
             return asyncio.ensure_future(asyncio.to_thread(connects, port, properties))
 
-        assert await comes_in(fetching(url))
-        assert not await comes_in({**fetching(url), "sasl.oauthbearer.client.secret": "wrong"})
-        assert not await comes_in(UNSIGNED)
+        assert await comes_in(token)
+        assert not await comes_in({**token, "sasl.oauthbearer.client.secret": "wrong"})
+        with pytest.raises(ClientError, match=r"certificate verify failed|CERTIFICATE_VERIFY"):
+            await asyncio.to_thread(connects, inside, {**fetching(url), **by_tls}, is_said=True)
+        assert not await comes_in({**UNSIGNED, **by_tls})
         assert await comes_in(UNSIGNED, unsigned)
-        assert not await comes_in(fetching(url), unsigned)
+        assert not await comes_in({**token, "security.protocol": "SASL_PLAINTEXT"}, unsigned)
 
-        assert 290_000 < await asyncio.to_thread(session_ms, inside, issuer.token()) <= 300_000
+        ends = partial(asyncio.to_thread, session_ms, inside, trusted)
+        assert 290_000 < await ends(issuer.token()) <= 300_000
 
         issuer.answering.clear()  # the server hangs, and the keys that are known stay in force
         known = issuer.token()
         issuer.change_key("second")
         with pytest.raises(Exception, match="invalid_token"):
-            await asyncio.to_thread(session_ms, inside, issuer.token())
-        assert await asyncio.to_thread(session_ms, inside, known)
+            await ends(issuer.token())
+        assert await ends(known)
         issuer.answering.set()
-        await until(partial(comes_in, fetching(url)))
+        await until(partial(comes_in, token))
         await server.shutdown()
 
     assert "OPEN takes tokens that nobody signed" in caplog.text
@@ -160,7 +195,9 @@ async def test_brokers_log_in_at_each_other_with_tokens_that_they_fetch(tmp_path
 
 
 def test_a_listener_without_an_issuer_is_refused_before_a_port_is_bound() -> None:
-    errors = list(refusals_of(KafkaConfig.for_profile("dev", SETTINGS)))
+    protocols = "INSIDE:SASL_PLAINTEXT,OPEN:SASL_PLAINTEXT"
+    values = {**SETTINGS, "listener.security.protocol.map": protocols}
+    errors = list(refusals_of(KafkaConfig.for_profile("dev", values)))
 
     assert [str(error) for error in errors] == [
         "OAUTHBEARER takes no token without sasl.oauthbearer.jwks.endpoint.url: set it to the "

@@ -5,6 +5,7 @@ both, and can misbehave.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from base64 import b64encode
@@ -77,7 +78,7 @@ class Issuer:
 
 
 @contextmanager
-def served(issuer: Issuer) -> Iterator[str]:
+def served(issuer: Issuer, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Yield the address of its web server, which answers to any path."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -98,10 +99,12 @@ def served(issuer: Issuer) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     finally:
         issuer.answering.set()
         server.shutdown()
