@@ -18,7 +18,7 @@ from kbroker.config.listener_overrides import listener_prefix
 from kbroker.errors import ConfigError
 from kbroker.near_names import did_you_mean
 
-_MODULES = {
+LOGIN_MODULES = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
@@ -61,10 +61,12 @@ def sasl_settings(config: KafkaConfig, listener: str) -> SaslSettings:
     name, value = config.listener_setting("sasl.enabled.mechanisms", listener)
     mechanisms = cast("tuple[str, ...]", value)
     if not mechanisms:
-        raise invalid_value(name, "", f"name at least one of {', '.join(_MODULES)}")
+        raise invalid_value(name, "", f"name at least one of {', '.join(LOGIN_MODULES)}")
     for mechanism in mechanisms:
-        if mechanism not in _MODULES:
-            hint = did_you_mean(mechanism, _MODULES) or f": those are {', '.join(_MODULES)}"
+        if mechanism not in LOGIN_MODULES:
+            hint = (
+                did_you_mean(mechanism, LOGIN_MODULES) or f": those are {', '.join(LOGIN_MODULES)}"
+            )
             raise invalid_value(name, mechanism, f"no such mechanism is served{hint}")
     size = config.listener_setting("sasl.server.max.receive.size", listener)[1]
     return SaslSettings(
@@ -101,7 +103,7 @@ def _module(name: str, text: str, mechanism: str) -> LoginModule:
         raise ConfigError(f"{name} cannot be read: {error}") from error
     if len(modules) != 1:
         raise ConfigError(f"{name} has {len(modules)} login modules: it takes one")
-    wanted, module = _MODULES[mechanism], modules[0]
+    wanted, module = LOGIN_MODULES[mechanism], modules[0]
     if module.class_name != wanted:
         raise ConfigError(f"{name} is not for {mechanism}: its login module is {wanted}")
     return module

@@ -5,14 +5,17 @@ Kafka's users name TLS and logins, above all towards ZooKeeper. Pure.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kbroker.config.jaas import parse_jaas_file
+from kbroker.config.jaas import LoginModule, parse_jaas_file
+from kbroker.config.listener_overrides import listener_prefix
+from kbroker.config.sasl_settings import LOGIN_MODULES
 from kbroker.errors import ConfigError
 
 _LOGINS = "java.security.auth.login.config"
 _CHECKS_NAME = "zookeeper.ssl.hostnameVerification"
+_LISTENERS = "KafkaServer"
 _LOGS_IN, _SECTION = "zookeeper.sasl.client", "zookeeper.sasl.clientconfig"
 _OF_ZOOKEEPER = {
     "zookeeper.client.secure": "zookeeper.ssl.client.enable",
@@ -28,6 +31,8 @@ _OF_ZOOKEEPER = {
     "zookeeper.ssl.crl": "zookeeper.ssl.crl.enable",
     "zookeeper.ssl.ocsp": "zookeeper.ssl.ocsp.enable",
 }
+Sections = Mapping[str, tuple[LoginModule, ...]]
+
 _KNOWN = {*_OF_ZOOKEEPER, _LOGINS, _CHECKS_NAME, _LOGS_IN, _SECTION}
 
 
@@ -57,17 +62,33 @@ class JavaOptions:
             found["zookeeper.ssl.endpoint.identification.algorithm"] = "HTTPS" if checks else ""
         return found
 
-    def settings_of_logins(self, text: str) -> dict[str, str]:
-        """The settings that stand for a file of logins. Raises ConfigError without a part of it."""
+    def settings_of_logins(self, text: str, sasl_listeners: Iterable[str]) -> dict[str, str]:
+        """The settings that stand for a file of logins, at ZooKeeper and of these listeners. Raises
+        ConfigError without a part of it.
+        """
         try:
             sections = parse_jaas_file(text)
         except ValueError as error:
             raise ConfigError(f"{self.login_file} ({_LOGINS}) cannot be read: {error}") from error
-        if not _is_true(self.properties.get(_LOGS_IN, "true")):
-            return {}
+        found: dict[str, str] = {}
+        for listener in sasl_listeners:
+            found |= _settings_of_listener(listener, sections)
         modules = sections.get(self.properties.get(_SECTION, "Client"), ())
-        text = " ".join(module.text() for module in modules)
-        return {"kbroker.zookeeper.jaas.config": text} if text else {}
+        if modules and _is_true(self.properties.get(_LOGS_IN, "true")):
+            text = " ".join(module.text() for module in modules)
+            found["kbroker.zookeeper.jaas.config"] = text
+        return found
+
+
+def _settings_of_listener(listener: str, sections: Sections) -> dict[str, str]:
+    """The logins of each mechanism of a listener, which may have a section of its own."""
+    own = sections.get(f"{listener.lower()}.{_LISTENERS}", sections.get(_LISTENERS, ()))
+    return {
+        f"{listener_prefix(listener, mechanism)}sasl.jaas.config": module.text()
+        for module in reversed(own)  # the first one counts
+        for mechanism, class_name in LOGIN_MODULES.items()
+        if class_name == module.class_name
+    }
 
 
 def parse_java_options(text: str) -> JavaOptions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kbroker.config.foreign_settings import (
     KAFKA_4_SETTINGS,
@@ -27,9 +28,14 @@ from kbroker.config.kafka_config import (
     config_key,
     config_keys,
 )
+from kbroker.config.listener_overrides import listener_names
+from kbroker.config.listeners import parse_security_protocol_map
 from kbroker.config.profiles import PROFILES
 from kbroker.errors import ConfigError
 from kbroker.near_names import did_you_mean
+
+if TYPE_CHECKING:
+    from kbroker.server.start.java_options import JavaOptions
 
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 JAVA_OPTIONS = "KAFKA_OPTS"
@@ -64,9 +70,12 @@ class LoadedSettings:
 def load_settings(sources: SettingSources) -> LoadedSettings:
     """Join the sources; raises ConfigError for a value that cannot be used."""
     environment, notes = environment_settings(sources.environment)
-    of_java, java_notes = _java_settings(sources)
+    java = _java_options(sources.environment)
+    if java is not None:
+        meant = "has no effect: it is meant for Java"
+        notes += [f"{each} of {JAVA_OPTIONS} {meant}" for each in java.ignored]
     layers = (
-        (ORIGIN_ENVIRONMENT, of_java),  # as in Kafka, any setting wins
+        (ORIGIN_ENVIRONMENT, java.settings() if java else {}),  # as in Kafka, any setting wins
         (ORIGIN_FILE, sources.properties),
         (ORIGIN_ENVIRONMENT, environment),
         (ORIGIN_OVERRIDE, sources.overrides),
@@ -87,27 +96,32 @@ def load_settings(sources: SettingSources) -> LoadedSettings:
         if name not in values or name == "kbroker.profile":
             values[name] = text
             origins[name] = ORIGIN_PROFILE
+    if java is not None and sources.logins is not None:
+        logins = java.settings_of_logins(sources.logins, _sasl_listeners(values))
+        values = logins | values
+        origins = dict.fromkeys(logins, ORIGIN_ENVIRONMENT) | origins
     config, warnings = KafkaConfig.from_values(values, origins)
     cluster_ids = filter(None, map(sources.environment.get, _CLUSTER_ID_VARIABLES))
     return LoadedSettings(
-        config=config, cluster_id=next(cluster_ids, None), warnings=(*java_notes, *notes, *warnings)
+        config=config, cluster_id=next(cluster_ids, None), warnings=(*notes, *warnings)
     )
 
 
-def _java_settings(sources: SettingSources) -> tuple[dict[str, str], list[str]]:
-    """The settings that KAFKA_OPTS stands for, and a line for each option without effect."""
-    text = sources.environment.get(JAVA_OPTIONS)
+def _java_options(environment: Mapping[str, str]) -> JavaOptions | None:
+    text = environment.get(JAVA_OPTIONS)
     if text is None:
-        return {}, []
+        return None
     from kbroker.server.start.java_options import parse_java_options  # for few starts
 
-    java = parse_java_options(text)
-    values = java.settings()
-    if sources.logins is not None:
-        values |= java.settings_of_logins(sources.logins)
-    return values, [
-        f"{each} of {JAVA_OPTIONS} has no effect: it is meant for Java" for each in java.ignored
-    ]
+    return parse_java_options(text)
+
+
+def _sasl_listeners(values: Mapping[str, str]) -> list[str]:
+    """The names of listeners at which clients log in."""
+    known = "listener.security.protocol.map"
+    protocols = parse_security_protocol_map(known, values.get(known, ""))
+    listeners = listener_names(values.get("listeners", ""))
+    return [each for each in listeners if protocols.get(each, each).startswith("SASL_")]
 
 
 def _profile_values(profile: str, values: Mapping[str, str]) -> dict[str, str]:

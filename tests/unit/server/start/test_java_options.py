@@ -11,7 +11,12 @@ from kbroker.server.start.settings_sources import SettingSources, load_settings
 
 FILE = "-Djava.security.auth.login.config"
 LOGINS = """
-KafkaServer { x.PlainLoginModule required username=a password=b; };
+KafkaServer {
+  x.PlainLoginModule required username=a password=b user_ann="${env:HOME}";
+  x.ScramLoginModule required username=s password=t;
+  x.PlainLoginModule required user_bob="second";
+};
+inside.KafkaServer { x.PlainLoginModule required user_bob=b; };
 Client { x.DigestLoginModule required username="ann" password="se cret"; };
 Other { x.DigestLoginModule required username="bob" password="b"; };
 """
@@ -74,3 +79,29 @@ def test_a_file_that_cannot_be_read_is_named_without_a_part_of_it() -> None:
     with pytest.raises(ConfigError, match=r"^/a\.jaas \(java\.s.*\) cannot be read: ") as caught:
         load_settings(sources)
     assert "secret" not in str(caught.value)
+
+
+def test_listeners_with_logins_have_those_of_their_section_unless_they_are_set() -> None:
+    scram = "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config"
+    sources = SettingSources(
+        properties={
+            "listeners": "PLAINTEXT://h:1,INSIDE://h:2,SASL_SSL://h:3",
+            "advertised.listeners": "SASL_SSL://h:3",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT,"
+            "SASL_SSL:SASL_SSL",
+            scram: "x.ScramLoginModule required username=own password=p;",
+        },
+        environment={"KAFKA_OPTS": f"{FILE}=/j"},
+        logins=LOGINS,
+    )
+    loaded = load_settings(sources)
+
+    name = "sasl.jaas.config"
+    config = loaded.config
+    assert 'user_ann="${env:HOME}"' in str(config.listener_setting(name, "SASL_SSL", "PLAIN")[1])
+    assert "user_bob" in str(config.listener_setting(name, "INSIDE", "PLAIN")[1])
+    assert "own" in str(config.listener_setting(name, "SASL_SSL", "SCRAM-SHA-256")[1])
+    assert 'username="s"' in str(config.listener_setting(name, "SASL_SSL", "SCRAM-SHA-512")[1])
+    assert config.listener_setting(name, "INSIDE", "SCRAM-SHA-512")[1] is None
+    assert not [each for each in config.texts if each.startswith("listener.name.plaintext.")]
+    assert loaded.warnings == ()
