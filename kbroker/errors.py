@@ -222,6 +222,7 @@ class Trouble(StrEnum):
 
     CANNOT_CONNECT = "cannot-connect"
     ADVERTISED_ADDRESS = "advertised-address"
+    LOGIN_REFUSED = "login-refused"
     NO_ANSWER = "no-answer"
     NO_CONTROLLER = "no-controller"
     UNKNOWN_TOPIC = "unknown-topic"

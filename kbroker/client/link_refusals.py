@@ -11,12 +11,12 @@ _TLS_ALERT = b"\x15\x03"  # how a TLS port answers anything but TLS
 _HTTP = b"HTTP"
 
 
-def refused(address: str, reason: str) -> ClientError:
+def refused(address: str, reason: str, trouble: Trouble = Trouble.CANNOT_CONNECT) -> ClientError:
     """Return the error for a broker that cannot be used until a person puts something right."""
     return ClientError(
         f"cannot connect to {address}: {reason}",
         ExitCode.CANNOT_CONNECT,
-        Trouble.CANNOT_CONNECT,
+        trouble,
     )
 
 

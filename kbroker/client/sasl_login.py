@@ -13,7 +13,7 @@ from typing import Any
 
 from kbroker.client.connection_settings import MECHANISMS
 from kbroker.client.link_refusals import refused
-from kbroker.errors import KafkaError
+from kbroker.errors import KafkaError, Trouble
 from kbroker.protocol.schema import Message
 from kbroker.sasl.client_login import (
     NONCE_BYTES,
@@ -42,7 +42,7 @@ def log_in(ask: Ask, login: Login, address: str) -> float | None:
     except KafkaError as error:
         raise refused(address, _TAKES_NONE) from error
     except LoginFailedError as error:
-        raise refused(address, _sentence(login, error)) from error
+        raise refused(address, _sentence(login, error), Trouble.LOGIN_REFUSED) from error
     return exchange.session_ms / 1000 or None
 
 

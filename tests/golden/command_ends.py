@@ -31,6 +31,8 @@ _WAIT_S = 15.0
 _THERE = (
     "topic create orders payments --partitions 1 --if-not-exists",
     "group reset readers --topic letters --to earliest --yes",
+    "user delete ann",
+    "user add bo --password-file user.password",
 )
 
 

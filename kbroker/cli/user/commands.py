@@ -14,10 +14,12 @@ from kbroker.cli.user.password_input import password_option, read_password
 from kbroker.cli.user.user_store import UserStore, store_options, user_store
 from kbroker.client.scram_users import Users, with_password, without
 from kbroker.client.unknown_names import no_such
+from kbroker.errors import KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kbroker.sasl.scram_keys import ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_MECHANISMS
 
 _COLUMNS = ("user", "mechanism", "iterations")
+_CHANGES = ("user", "mechanism", "change")
 _ITERATIONS = 8_192  # twice Kafka's least: a login costs its client 5 ms
 _ALL = tuple(SCRAM_MECHANISMS)
 
@@ -71,10 +73,12 @@ def list_users(bootstrap: str, directory: str | None, output: str, names: Sequen
 @user.command("add", short_help="Add a user, with a password that is asked for.")
 @_name
 @_credential_options
+@output_option
 @store_options
 def add(
     bootstrap: str,
     directory: str | None,
+    output: str,
     name: str,
     mechanisms: Sequence[str],
     iterations: int,
@@ -96,16 +100,18 @@ def add(
                 ]
             )
         _give(store, name, wanted, iterations, password_file)
-    say(f"{name}: added, for {named(wanted)}")
+    _print_changes({name: wanted}, "added", output)
 
 
 @user.command("password", short_help="Give a user another password.")
 @_name
 @_credential_options
+@output_option
 @store_options
 def password(
     bootstrap: str,
     directory: str | None,
+    output: str,
     name: str,
     mechanisms: Sequence[str],
     iterations: int,
@@ -122,15 +128,20 @@ def password(
         if not there.keys() >= set(wanted):
             refuse([f"{name} has no {named(wanted)}: {name} has {named(there)}"])
         _give(store, name, wanted, iterations, password_file)
-    say(f"{name}: another password, for {named(wanted)}")
+    _print_changes({name: wanted}, "changed", output)
 
 
 @user.command("delete", short_help="Delete users.")
 @click.argument("names", nargs=-1, required=True, metavar="USER...", shell_complete=user_names)
 @_mechanism_option
+@output_option
 @store_options
 def delete(
-    bootstrap: str, directory: str | None, names: Sequence[str], mechanisms: Sequence[str]
+    bootstrap: str,
+    directory: str | None,
+    output: str,
+    names: Sequence[str],
+    mechanisms: Sequence[str],
 ) -> None:
     """Delete users, or their credentials of one mechanism. Quotas of a user stay."""
     failures = []
@@ -143,11 +154,10 @@ def delete(
         }
         failures += [no_such("user", name, users) for name in names if name not in users]
         failures += [f"{name} has no {named(mechanisms)}" for name in there if not there[name]]
-        for name, refusal in store.alter(without(there)).items():
-            if refusal is None:
-                say(f"{name}: deleted {named(there[name])}")
-            else:
-                failures.append(f"{name}: {refusal.reason}")
+        outcomes = store.alter(without(there))
+    failures += _failures(outcomes)
+    gone = {name: tuple(there[name]) for name, refusal in outcomes.items() if refusal is None}
+    _print_changes(gone, "deleted", output)
     refuse(failures)
 
 
@@ -163,5 +173,17 @@ def _give(
     request: AlterUserScramCredentialsRequest = with_password(
         name, read_password(file, name), mechanisms, iterations
     )
-    outcomes = store.alter(request)
-    refuse([f"{user}: {error.reason}" for user, error in outcomes.items() if error is not None])
+    refuse(_failures(store.alter(request)))
+
+
+def _failures(outcomes: Mapping[str, KafkaError | None]) -> list[str]:
+    return [f"{user}: {error.reason}" for user, error in outcomes.items() if error is not None]
+
+
+def _print_changes(changed: Mapping[str, Sequence[str]], change: str, output: str) -> None:
+    rows = [
+        {"user": user, "mechanism": mechanism, "change": change}
+        for user, mechanisms in changed.items()
+        for mechanism in mechanisms
+    ]
+    print_rows(rows, _CHANGES, output)
