@@ -12,7 +12,7 @@ import hmac
 import json
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -460,16 +460,23 @@ def make_users(bootstrap: str) -> None:
 @contextmanager
 def kbroker() -> Iterator[int]:
     """A kbroker with these users; yields the port for logins."""
+    with listening(SETTINGS, "SASL_PLAINTEXT") as ports:
+        yield ports["SASL_PLAINTEXT"]
+
+
+@contextmanager
+def listening(settings: Mapping[str, str], *protocols: str) -> Iterator[dict[str, int]]:
+    """A kbroker with these users and settings; yields its ports by security protocol."""
     with tempfile.TemporaryDirectory(prefix="logins-") as root:
-        ports = apache_kafka.free_port(), apache_kafka.free_port()
-        listeners = f"PLAINTEXT://127.0.0.1:{ports[0]},SASL_PLAINTEXT://127.0.0.1:{ports[1]}"
-        settings = {**SETTINGS, "listeners": listeners, "auto.create.topics.enable": "false"}
+        ports = {name: apache_kafka.free_port() for name in ("PLAINTEXT", *protocols)}
+        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+        settings = {**settings, "listeners": listeners, "auto.create.topics.enable": "false"}
         options = [part for pair in settings.items() for part in ("--override", "=".join(pair))]
-        broker = BrokerProcess(Path(root) / "data", tuple(options), ports[0])
+        broker = BrokerProcess(Path(root) / "data", tuple(options), ports["PLAINTEXT"])
         broker.start()
         try:
             make_users(broker.bootstrap)
-            yield ports[1]
+            yield ports
         finally:
             broker.stop()
 

@@ -1,0 +1,281 @@
+"""Clients that come in by TLS and logins. Each makes a topic, writes a record and reads it in a group;
+a client with a wrong password is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import NewTopic as AioTopic
+from aiokafka.errors import KafkaError as AioKafkaError
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.admin import NewTopic as PythonTopic
+from kafka.errors import KafkaError
+
+from compat_tests.answers.logins import LISTENER, SETTINGS, listening
+from compat_tests.clients import go_clients, node_clients
+from compat_tests.clients.every_client import run
+from compat_tests.clients.java_clients import kept_classes, run_java
+from compat_tests.commands.command_line import run as run_kbroker
+from compat_tests.running.prerequisites import cache_directory, require_program
+
+PASSWORDS = {"PLAIN": "ann-secret", "SCRAM-SHA-256": "pencil", "SCRAM-SHA-512": "pencil"}
+PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
+JAVA = ("2.8.2", "3.9.2", "4.3.1")
+VALUE = b"value"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a client comes in: by `ca` and `certificate` (PEM, with its key) where there is TLS, by
+    `mechanism` and `password` where there is a login.
+    """
+
+    address: str
+    protocol: str
+    mechanism: str
+    password: str
+    ca: str
+    certificate: str
+
+    @property
+    def is_right(self) -> bool:
+        return PASSWORDS.get(self.mechanism, "") == self.password
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_login(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    def topic(self, client: str) -> str:
+        """A topic that no other client and no other way has."""
+        kind = "right" if self.is_right else "wrong"
+        return "-".join(filter(None, (kind, client, self.protocol, self.mechanism)))
+
+
+@contextmanager
+def secured_broker(folder: Path) -> Iterator[list[Way]]:
+    """A kbroker with listeners of each kind; yields all ways in, and some that are wrong."""
+    made = run_kbroker("cert", "make", str(folder / "certificates"), "--client", "ann")
+    assert made.code == 0, made
+    files = {name: str(folder / "certificates" / f"{name}.pem") for name in ("broker", "ca", "ann")}
+    settings = {
+        **SETTINGS,
+        **{name.replace(LISTENER, "listener.name.sasl_ssl."): v for name, v in SETTINGS.items()},
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": files["broker"],
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": files["ca"],
+        "listener.name.ssl.ssl.client.auth": "required",
+    }
+    with listening(settings, *PROTOCOLS) as ports:
+        ways = []
+        for protocol in PROTOCOLS:
+            for mechanism, right in PASSWORDS.items() if protocol != "SSL" else [("", "")]:
+                passwords = (right, "wrong") if protocol == "SASL_PLAINTEXT" else (right,)
+                ways += [
+                    Way(f"127.0.0.1:{ports[protocol]}", protocol, mechanism, password,
+                        files["ca"], files["ann"])
+                    for password in passwords
+                ]  # fmt: skip
+        yield ways
+
+
+def by_confluent(way: Way, topic: str) -> bool:
+    """Come in by librdkafka; False if it is refused."""
+    settings = {"bootstrap.servers": way.address, "security.protocol": way.protocol}
+    if way.has_login:
+        settings |= {
+            "sasl.mechanism": way.mechanism,
+            "sasl.username": "ann",
+            "sasl.password": way.password,
+        }
+    if way.has_tls:
+        settings |= {
+            "ssl.ca.location": way.ca,
+            "ssl.certificate.location": way.certificate,
+            "ssl.key.location": way.certificate,
+        }
+    refusals: list[object] = []
+    admin = AdminClient({**settings, "error_cb": refusals.append})
+    try:
+        admin.list_topics(timeout=30 if way.is_right else 0.5)
+    except KafkaException:
+        admin.poll(5)
+        assert "_AUTHENTICATION" in str(refusals)
+        return False
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    producer = Producer(settings)
+    producer.produce(topic, VALUE)
+    assert producer.flush(20) == 0
+    reading = {"group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, **reading})
+    consumer.subscribe([topic])
+    record = consumer.poll(30)
+    assert record is not None
+    assert record.value() == VALUE
+    consumer.close()
+    return True
+
+
+def by_kafka_python(way: Way, topic: str) -> bool:
+    """Come in by kafka-python; False if it is refused."""
+    settings = {"bootstrap_servers": way.address, **_of_python(way)}
+    if way.has_tls:
+        settings |= {
+            "ssl_cafile": way.ca,
+            "ssl_certfile": way.certificate,
+            "ssl_keyfile": way.certificate,
+        }
+    try:
+        patience_ms = 30_000 if way.is_right else 500
+        admin = KafkaAdminClient(**settings, bootstrap_timeout_ms=patience_ms)
+    except KafkaError:
+        return False
+    admin.create_topics([PythonTopic(topic, 1, 1)])
+    producer = KafkaProducer(**settings)
+    producer.send(topic, VALUE).get(20)
+    consumer = KafkaConsumer(
+        topic, **settings, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000
+    )
+    assert next(consumer).value == VALUE
+    for client in (admin, producer, consumer):
+        client.close()
+    return True
+
+
+def by_aiokafka(way: Way, topic: str) -> bool:
+    """Come in by aiokafka; False if it is refused."""
+    settings = {"bootstrap_servers": way.address, **_of_python(way)}
+    if way.has_tls:
+        settings["ssl_context"] = create_ssl_context(
+            cafile=way.ca, certfile=way.certificate, keyfile=way.certificate
+        )
+
+    async def use() -> bool:
+        admin = AIOKafkaAdminClient(**settings)
+        try:
+            await admin.start()
+        except AioKafkaError:
+            return False
+        await admin.create_topics([AioTopic(topic, 1, 1)])
+        await admin.close()
+        async with AIOKafkaProducer(**settings) as producer:
+            await producer.send_and_wait(topic, VALUE)
+        reading = {"group_id": topic, "auto_offset_reset": "earliest"}
+        async with AIOKafkaConsumer(topic, **settings, **reading) as consumer:
+            record = await asyncio.wait_for(consumer.getone(), 30)
+        return bool(record.value == VALUE)
+
+    return asyncio.run(use())
+
+
+def by_kafkajs(way: Way, topic: str) -> bool:
+    """Come in by KafkaJS; False if it is refused."""
+    program = node_clients.folder() / "secured.js"
+    return _by_program([require_program("node", "install Node.js"), str(program)], way, topic)
+
+
+def by_franz_go(way: Way, topic: str) -> bool:
+    """Come in by franz-go; False if it is refused."""
+    return _by_program([str(_go()), "franz-go"], way, topic)
+
+
+def by_kafka_go(way: Way, topic: str) -> bool:
+    """Come in by kafka-go; False if it is refused."""
+    return _by_program([str(_go()), "kafka-go"], way, topic)
+
+
+Use = Callable[[Way, str], bool]
+OF_PYTHON: tuple[Use, ...] = (by_confluent, by_kafka_python, by_aiokafka)
+PROGRAMS: tuple[Use, ...] = (by_kafkajs,)
+COMPILED: tuple[Use, ...] = (by_franz_go, by_kafka_go)
+
+
+def java_properties(way: Way, topic: str) -> str:
+    """The settings of a Java client, with the topic that it uses."""
+    lines = [
+        f"topic={topic}",
+        f"bootstrap.servers={way.address}",
+        f"security.protocol={way.protocol}",
+    ]
+    if way.has_login:
+        name = "plain.Plain" if way.mechanism == "PLAIN" else "scram.Scram"
+        lines += [
+            f"sasl.mechanism={way.mechanism}",
+            f"sasl.jaas.config=org.apache.kafka.common.security.{name}LoginModule required "
+            f'username="ann" password="{way.password}";',
+        ]
+    if way.has_tls:  # as texts, since Java 2.8 takes no file with an open key
+        written = Path(way.certificate).with_suffix(".properties").read_text()
+        lines.insert(0, written.replace("security.protocol=", "# "))
+    return "\n".join(lines)
+
+
+def use_by_java(ways: list[Way], version: str, folder: Path) -> list[str]:
+    """Have Java's client of a version come in each way; returns the topics of the ways that went as
+    wanted, those without an error.
+    """
+    files = []
+    for way in ways:
+        topic = way.topic(f"java-{version}")
+        files.append(folder / topic)
+        files[-1].write_text(java_properties(way, topic))
+    classes = kept_classes("Logins", version)
+    printed = run_java(classes, version, "Logins", *map(str, files), timeout_s=110)
+    return printed.decode().split()
+
+
+def _of_python(way: Way) -> dict[str, object]:
+    settings: dict[str, object] = {"security_protocol": way.protocol}
+    if way.has_login:
+        settings |= {
+            "sasl_mechanism": way.mechanism,
+            "sasl_plain_username": "ann",
+            "sasl_plain_password": way.password,
+        }
+    return settings
+
+
+def _by_program(command: list[str], way: Way, topic: str) -> bool:
+    """Have a program come in, which says `done`, or `refused` if the login is."""
+    said = run([*command, json.dumps(asdict(way)), topic]).decode().split()
+    assert said in (["done"], ["refused"])
+    return said == ["done"]
+
+
+def _go() -> Path:
+    return go_clients.built(go_clients.SOURCE / "secured", cache_directory() / "go-secured")
+
+
+def main() -> None:
+    """Have all clients come in, those that are compiled too, and print how it went."""
+    with (
+        tempfile.TemporaryDirectory(prefix="secured-") as folder,
+        secured_broker(Path(folder)) as ways,
+    ):
+        for use in (*OF_PYTHON, *PROGRAMS, *COMPILED):
+            for way in ways:
+                is_as_wanted = use(way, way.topic(use.__name__)) == way.is_right
+                print(use.__name__, way.topic(""), "as wanted" if is_as_wanted else "WRONG")
+        for version in JAVA:
+            print(*use_by_java(ways, version, Path(folder)), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
