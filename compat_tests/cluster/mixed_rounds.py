@@ -6,6 +6,7 @@ replicas have the same bytes.
 
     python -m compat_tests.cluster.mixed_rounds --kinds kbroker,kbroker,apache --faults 60
     python -m compat_tests.cluster.mixed_rounds --kinds apache,apache,apache --replace
+    python -m compat_tests.cluster.mixed_rounds --inside SASL_SSL:SCRAM-SHA-256 --only kill_leader,kill_controller
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from compat_tests.clients.program_writers import JavaWriter
 from compat_tests.clients.writers import LibrdkafkaWriter, Writer
 from compat_tests.cluster.diverging import diverge, fall_behind
+from compat_tests.cluster.inside import Inside
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import (
     SETTINGS,
@@ -305,10 +307,10 @@ def tool(name: str, bootstrap: str, *args: str) -> str:
 def run(
     directory: Path, zookeeper: ZooKeeperServers, kinds: Sequence[str], faults: Sequence[str],
     seed: int, *, records_per_s: int = 300, has_java: bool = True, is_replaced: bool = False,
-    protocol: str = "3.9",
+    protocol: str = "3.9", inside: Inside | None = None,
 ) -> MixedRounds:  # fmt: skip
     """Start a cluster, disturb it, and with `is_replaced` let every broker become one of the other
-    kind and one of its own again.
+    kind and one of its own again. Brokers talk to each other at `inside`, if there is one.
     """
     settings = SETTINGS | {
         "offsets.topic.replication.factor": str(len(kinds)),
@@ -316,7 +318,15 @@ def run(
         "min.insync.replicas": str(len(kinds) - 1),
         "inter.broker.protocol.version": protocol,
     }
-    with Cluster(directory, zookeeper, kinds, settings, chroot="/mixed-rounds") as cluster:
+    own_settings = None
+    if inside is not None:
+        settings |= inside.common()
+        own_settings = inside.listeners
+    with Cluster(
+        directory, zookeeper, kinds, settings, chroot="/mixed-rounds", own_settings=own_settings
+    ) as cluster:
+        if inside is not None:
+            inside.make_user(cluster)
         cluster.start()
         rounds = MixedRounds(cluster, seed, records_per_s, has_java=has_java)
         try:
@@ -337,6 +347,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(FAULTS), help="the faults to draw from")
     parser.add_argument("--replace", action="store_true", help="first let each become the other")
     parser.add_argument("--protocol", default="3.9", help="inter.broker.protocol.version")
+    parser.add_argument("--inside", help="how brokers talk to each other, PROTOCOL:MECHANISM")
     parser.add_argument("--records-per-s", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="where data and logs are left")
@@ -346,11 +357,12 @@ def main() -> None:
     faults = [draw.choice(options.only.split(",")) for _ in range(options.faults)]
     with tempfile.TemporaryDirectory(prefix="mixed-rounds-") as temporary:
         directory = options.keep or Path(temporary)
+        inside = Inside(directory, *options.inside.split(":")) if options.inside else None
         with zookeeper_servers(directory=directory / "zookeeper") as zookeeper:
             run(
                 directory, zookeeper, options.kinds.split(","), faults, options.seed,
                 records_per_s=options.records_per_s, is_replaced=options.replace,
-                protocol=options.protocol,
+                protocol=options.protocol, inside=inside,
             )  # fmt: skip
     print("nothing was lost, nothing was doubled, all replicas are alike")
 

@@ -168,7 +168,7 @@ class ZookeeperView:
 
 class Cluster:
     """Brokers with the ids 1, 2, ...; `kinds` says of each what it is. `java_options` are for those
-    of Apache Kafka.
+    of Apache Kafka; `own_settings` gives each broker more by its id.
     """
 
     def __init__(
@@ -179,7 +179,10 @@ class Cluster:
         settings: dict[str, str] | None = None,
         chroot: str = "/kafka",
         java_options: Iterable[str] = (),
+        *,
+        own_settings: Callable[[int], dict[str, str]] | None = None,
     ) -> None:
+        self._own_settings = own_settings or (lambda _: {})
         self._java_options = tuple(java_options)
         self.directory = directory
         self.zookeeper = zookeeper
@@ -398,12 +401,19 @@ class Cluster:
 
     def _broker(self, number: int, kind: str) -> BrokerProcess | ApacheBroker:
         data = self.directory / f"{kind}-{number}" / "data"
-        own = self._settings | {"broker.id": str(number)}
+        own = self._settings | {"broker.id": str(number)} | self._own_settings(number)
         if kind == "apache":
-            return ApacheBroker(data, self.connect, settings=own, java_options=self._java_options)
+            broker = ApacheBroker(data, self.connect, settings=own, java_options=self._java_options)
+            broker.port = _first_port(own)
+            return broker
         return BrokerProcess(
             data, ("--zookeeper", self.connect, "--log-level", "info", *_overrides(own))
         )
+
+
+def _first_port(settings: dict[str, str]) -> int:
+    """The port of the first listener that is set, 0 for none."""
+    return int(settings.get("listeners", ":0").split(",")[0].rpartition(":")[2])
 
 
 def _overrides(settings: dict[str, str]) -> list[str]:

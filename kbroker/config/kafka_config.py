@@ -314,6 +314,11 @@ class KafkaConfig:
         names = (self.inter_broker_listener_name(), self.control_plane_listener_name())
         return tuple(dict.fromkeys(filter(None, names)))
 
+    def other_listeners_of_brokers(self) -> tuple[str, ...]:
+        """The names of further listeners at which other brokers are heard."""
+        named = (name.upper() for name in self.kbroker.kbroker_inter_broker_listeners)
+        return tuple(filter(None, (self.control_plane_listener_name(), *named)))
+
     def validate(self) -> None:
         """Raises ConfigError for settings that do not fit together."""
         self.quorum.check()
@@ -363,7 +368,13 @@ class KafkaConfig:
             raise ConfigError(f"{listener} and {protocol} are both set: remove one")
         advertised = self.advertised_end_points()
         name = self.inter_broker_listener_name()
-        if name in {end_point.listener_name for end_point in advertised}:
+        names = [end_point.listener_name for end_point in advertised]
+        for other in self.kbroker.kbroker_inter_broker_listeners:
+            if other.upper() not in names:
+                raise invalid_value(
+                    "kbroker.inter.broker.listeners", other, "it is not among advertised.listeners"
+                )
+        if name in names:
             return
         is_secured = any(each.security_protocol != "PLAINTEXT" for each in advertised)
         # The others reach a broker at its first listener if it has none of that name.
@@ -372,10 +383,9 @@ class KafkaConfig:
             or protocol in self.texts
             or (is_secured and self.zk.zookeeper_connect)
         ):
-            names = ", ".join(each.listener_name for each in advertised)
             raise ConfigError(
                 f"the listener of other brokers, {name}, is not among advertised.listeners: set "
-                f"{listener} to one of {names}"
+                f"{listener} to one of {', '.join(names)}"
             )
 
     def _check_control_plane(self) -> None:

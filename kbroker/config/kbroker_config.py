@@ -71,6 +71,11 @@ class KbrokerConfig(ConfigGroup):
         one_of=("auto", "uvloop", "asyncio"),
         importance="low",
     )
+    kbroker_inter_broker_listeners: tuple[str, ...] = define(
+        (),
+        "Further listeners on which other brokers are heard, while those of a cluster change "
+        "inter.broker.listener.name one by one.",
+    )
     kbroker_oauthbearer_unsecured: bool = define(
         False,
         "Take OAUTHBEARER tokens that nobody has signed, on listeners that only this machine "

@@ -26,6 +26,7 @@ from typing import Any
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import ZERO_UUID, EndPoint
 from kbroker.peers.broker_connection import BrokerConnection
+from kbroker.peers.cluster_action import SPEAKERS
 from kbroker.peers.way import PLAIN_WAY, NotLetInError, Way
 from kbroker.protocol.codec import decode
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -47,6 +48,7 @@ _LOWEST_VERSIONS: dict[type[Message], int] = {
     SaslHandshakeRequest: 1,  # tokens after version 0 are no requests
 }
 _FIRST_ADD_PARTITIONS_OF_BROKERS = 4  # before, it is about its sender's one transaction
+_MAYBE_DEAF = ": unless it is too old, its inter.broker.listener.name differs from that of this one"
 _LAST_LEADER_AND_ISR_WITH_NAMES = 4  # in its answer; later ones have the ids of topics
 
 
@@ -247,7 +249,8 @@ class BrokerClient:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"{self._peer} knows {request.spec.name} in versions {theirs}, needed is "
-                f"{lowest} to {highest_version or known.highest}",
+                f"{lowest} to {highest_version or known.highest}"
+                + (_MAYBE_DEAF if key in SPEAKERS and key not in served else ""),
             )
         return highest
 

@@ -10,7 +10,7 @@ the rest stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -92,11 +92,13 @@ class PeerListeners:
 
     @classmethod
     def of(
-        cls, end_points: Sequence[EndPoint], inter_broker: str, control_plane: str | None
+        cls, end_points: Sequence[EndPoint], inter_broker: str, others: Iterable[str]
     ) -> PeerListeners:
-        """The listeners of others: the first end point if none has the configured name."""
+        """The listeners of others: the first end point if none has the configured name; `others`
+        are such as the control plane's.
+        """
         names = [end_point.listener_name for end_point in end_points]
-        wanted = (inter_broker, control_plane or inter_broker)
+        wanted = (inter_broker, *others)
         return cls(frozenset(name if name in names else names[0] for name in wanted))
 
     def is_open_to(self, listener_name: str) -> bool:

@@ -485,6 +485,6 @@ def _peers(storage: BrokerStorage, clock: ClockWithTimer) -> Peers:
         listeners = PeerListeners.of(
             config.advertised_end_points(),
             config.inter_broker_listener_name(),
-            config.control_plane_listener_name(),
+            config.other_listeners_of_brokers(),
         )
     return Peers(listeners, ClusterMembers(storage.zk.tree), clock)

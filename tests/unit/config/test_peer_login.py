@@ -58,6 +58,7 @@ def test_a_login_that_would_fail_is_refused(others: dict[str, str], sentence: st
     ("others", "sentence"),
     [
         ({"inter_broker_listener_name": "ELSEWHERE"}, "other brokers, ELSEWHERE, is not among"),
+        ({"kbroker_inter_broker_listeners": "A"}, "A for .*listeners: it is not among advertised"),
         ({"security_inter_broker_protocol": "SSL"}, "and security.inter.broker.protocol are both"),
         ({"advertised_listeners": "INSIDE://h:1", "inter_broker_listener_name": "inside"}, ""),
     ],

@@ -181,14 +181,14 @@ def listeners(*names: str) -> list[EndPoint]:
 @pytest.mark.parametrize(
     ("wanted", "open_"),
     [
-        (("B", None), {"B"}),
-        (("B", "C"), {"B", "C"}),
-        (("X", None), {"A"}),  # others come by the first then
-        (("X", "C"), {"A", "C"}),
+        (("B", ()), {"B"}),
+        (("B", ("C",)), {"B", "C"}),
+        (("X", ()), {"A"}),  # others come by the first then
+        (("X", ("C", "B")), {"A", "B", "C"}),
     ],
 )
 def test_brokers_come_by_the_listeners_that_are_named(
-    wanted: tuple[str, str | None], open_: set[str]
+    wanted: tuple[str, tuple[str, ...]], open_: set[str]
 ) -> None:
     peers = PeerListeners.of(listeners("A", "B", "C"), *wanted)
 

@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -54,7 +53,7 @@ class Certificates:
 
     def server(self, **others: str) -> ssl.SSLContext:
         config = KafkaConfig(self.settings(**{"client_auth": "required", **others}))
-        return server_context(tls_settings(config, "INSIDE"), datetime.now(UTC)).context
+        return server_context(tls_settings(config, "INSIDE")).context
 
     def connect(self, **others: str) -> TlsConnect:
         config = KafkaConfig(self.settings(**others))
