@@ -30,7 +30,7 @@ FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
 ONE_HOME = {
     "textual": "cli/top/row_list.py cli/top/screen.py",
     "uvloop": "server/start/event_loop.py",
-    "uvicorn": "http/connection.py http/serving.py",
+    "h11": "http/connection.py http/exchange.py",
     "kazoo": "zk/ensemble/kazoo_connection.py zk/ensemble/kazoo_parts.py "
     "zk/ensemble/kazoo_requests.py",
     "mmap": "log/disk/file_system.py network/receive_buffers.py",

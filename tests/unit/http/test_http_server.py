@@ -62,7 +62,7 @@ def test_nothing_is_loaded_before_the_first_connection_and_the_thread_does_not_w
         "    (thread,) = [each for each in threading.enumerate() if each.name == 'http']\n"
         "    while ') S ' not in open(f'/proc/self/task/{thread.native_id}/stat').read():\n"
         "        pass  # until it sleeps\n"
-        "    print({'uvicorn', 'h11', 'ipaddress'} & set(sys.modules))\n"
+        "    print({'h11', 'ipaddress'} & set(sys.modules))\n"
         "    await server.stop()\n"
         "    print(threading.active_count())\n"
         "asyncio.run(main())\n"
@@ -165,6 +165,19 @@ def test_requests_that_are_sent_ahead_are_answered_in_order() -> None:
 
     assert answers.count(b"HTTP/1.1 200") == 200
     assert answers.count(b"HTTP/1.1 404") == 1
+
+
+def test_a_body_that_nobody_reads_is_passed_over_and_what_follows_the_last_request_too() -> None:
+    with HttpHere() as here, here.raw() as connection:
+        head = b"POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"
+        last = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        connection.sendall(head)
+        answers = connection.recv(1 << 16)
+        connection.sendall(b"a" * 200_000 + last + b"\x00 no request")
+
+        answers += read_all(connection)
+
+    assert [answers.count(b"HTTP/1.1 " + each) for each in (b"405", b"200", b"")] == [1, 1, 2]
 
 
 @pytest.mark.parametrize(
