@@ -33,6 +33,7 @@ AGAIN_MS_MIN = 1_000
 _NAMED_MAX = 40  # characters of a client's own word in a reason
 _LOG_IN = "set security.protocol and sasl.mechanism in the client"
 _CHECK = "check user and password of the client"
+_CHECK_ISSUER = "check whom the client has its token from, and the settings sasl.oauthbearer.* here"
 
 
 class Outcome(Enum):
@@ -224,7 +225,8 @@ class LoginGate:
         return self._again_ms is None or now.steady_ms - self._again_ms >= AGAIN_MS_MIN
 
     def _refused(self, refused: LoginRefusedError) -> str:
-        return f"a login by {self._mechanism} is refused: {refused}: {_CHECK}"
+        check = _CHECK_ISSUER if self._mechanism == "OAUTHBEARER" else _CHECK
+        return f"a login by {self._mechanism} is refused: {refused}: {check}"
 
     def _invalid_credentials(self) -> str:
         what = "authentication" if self.identity is None else "re-authentication"

@@ -150,6 +150,8 @@ async def test_tokens_of_the_issuer_let_users_in_as_long_as_they_last(
     assert "OPEN takes tokens that nobody signed" in caplog.text
     assert "no key 'second' of its issuer" in caplog.text
     assert "algorithm is 'none'" in caplog.text
+    assert "check whom the client has its token from" in caplog.text
+    assert "password" not in caplog.text
     assert known.rpartition(".")[2] not in caplog.text
 
 
