@@ -102,7 +102,7 @@ def test_unsigned_tokens_are_taken_by_a_setting_of_their_own() -> None:
     )
     refused = of(user="ann", scope="a")
     assert isinstance(refused, TokenRefusal)
-    assert refused.as_json() == '{"status": "insufficient_scope", "scope": "a b"}'
+    assert refused.as_json() == '{"status":"insufficient_scope", "scope":"a b"}'
     for claims in (
         {"sub": "ann"},
         {"user": "ann", "exp": now_s - 10},

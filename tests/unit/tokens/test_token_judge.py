@@ -60,7 +60,7 @@ def test_a_token_that_is_not_good_is_refused_with_a_reason_that_does_not_hold_it
     assert isinstance(verdict, TokenRefusal)
     assert reason in verdict.reason
     assert len(verdict.reason) < 300
-    assert verdict.as_json() == '{"status": "invalid_token"}'
+    assert verdict.as_json() == '{"status":"invalid_token"}'
 
 
 def test_apache_kafka_takes_and_refuses_the_same_but_for_a_written_list() -> None:
