@@ -18,6 +18,7 @@ from kbroker.pipeline.sources.connector_security import (
     settings_of_connector,
 )
 from kbroker.sasl.login import Login
+from kbroker.sasl.oauthbearer import BearerLogin
 
 MODULES = "org.apache.kafka.common.security"
 PLAIN_LOGIN = f'{MODULES}.plain.PlainLoginModule required username="ann" password="a;b\\"c";'
@@ -136,3 +137,8 @@ def test_what_the_connector_cannot_do_is_refused() -> None:
         connector_security(ConnectionSettings(tls=Tls(checks_certificate=False)))
 
     assert refused.value.code == ExitCode.USAGE
+    tokens = ConnectionSettings(
+        login=Login(mechanism="OAUTHBEARER", tokens=lambda: BearerLogin("a"))
+    )
+    with pytest.raises(PipelineError, match="jobs do not log in by tokens"):
+        connector_security(tokens)
