@@ -28,6 +28,10 @@ _STOP_TIMEOUT_S = 30
 # broker on every machine.
 _SETTING_VARIABLES = ("KAFKA_", "KBROKER_", "CLUSTER_ID")
 _MOST_SAID = 4_000  # characters of what a child said in an error
+# Others on the machine see arguments of a process (`ps`), and not its environment.
+_SECRET = re.compile(r"password|secret|jaas|token|\.key$|first\.user")
+_PROVIDER = "of-test"
+_PROVIDER_CLASS = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 
 
 class BrokerError(Exception):
@@ -54,6 +58,7 @@ class Broker:
         data: str | os.PathLike[str] | None = None,
     ) -> None:
         texts = {name: _text(value) for name, value in (settings or {}).items()}
+        self._secrets = _take_secrets(texts)
         self._options = [
             f"--listen=127.0.0.1:{port}",
             f"--brokers={brokers}",
@@ -89,7 +94,7 @@ class Broker:
             stdout=subprocess.PIPE,
             stderr=self._said,
             text=True,
-            env=_without_settings(os.environ),
+            env=_without_settings(os.environ) | self._secrets,
             start_new_session=True,  # Ctrl-C is for the tests: what they do last may need a broker
         )
         try:
@@ -191,6 +196,20 @@ def addresses_in(lines: Iterable[str]) -> Iterator[str]:
 def sentence_in(said: str) -> str:
     """Why a start failed, of all that it said on standard error."""
     return re.split(_ERROR, said, flags=re.MULTILINE)[-1][-_MOST_SAID:].strip()
+
+
+def _take_secrets(texts: dict[str, str]) -> dict[str, str]:
+    """Put variables in place of secrets, and return what these are set to."""
+    found = {}
+    for number, name in enumerate(list(filter(_SECRET.search, texts))):
+        variable = f"SECRET_OF_TEST_BROKER_{number}"
+        found[variable] = texts[name]
+        texts[name] = f"${{{_PROVIDER}:{variable}}}"
+    if found:
+        others = texts.get("config.providers")
+        texts["config.providers"] = _PROVIDER if not others else f"{others},{_PROVIDER}"
+        texts[f"config.providers.{_PROVIDER}.class"] = _PROVIDER_CLASS
+    return found
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:

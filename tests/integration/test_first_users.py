@@ -30,3 +30,16 @@ def test_users_of_a_new_directory_are_there_at_the_first_start(
         links.close()
 
     assert asyncio.run(users_in(disk, data)) == ANN
+
+
+def test_a_broker_of_a_test_gets_its_secrets_without_an_argument() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "kbroker.first.user": "root:secret",
+    }
+    with Broker(settings=settings) as broker:
+        links = ClusterLinks(broker.bootstrap.partition(",")[0])
+        assert list(described_users(links)) == ["root"]
+        links.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kbroker.testing import Broker, BrokerError
@@ -40,3 +42,19 @@ def test_a_broker_that_was_not_started_has_no_address() -> None:
 
 def test_a_broker_that_was_not_started_can_be_stopped() -> None:
     Broker().stop()
+
+
+def test_secrets_are_no_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def popen(arguments: list[str], **options: Any) -> None:
+        given.update(options, arguments=" ".join(arguments))
+        raise OSError("not started")
+
+    monkeypatch.setattr("subprocess.Popen", popen)
+    with pytest.raises(OSError, match="not started"):
+        Broker(settings={"sasl.jaas.config": "hush", "num.partitions": 3}).start()
+
+    assert "num.partitions=3" in given["arguments"]
+    assert "hush" not in given["arguments"]
+    assert "hush" in given["env"].values()
