@@ -460,13 +460,20 @@ def make_users(bootstrap: str) -> None:
 @contextmanager
 def kbroker() -> Iterator[int]:
     """A kbroker with these users; yields the port for logins."""
-    with listening(SETTINGS, "SASL_PLAINTEXT") as ports:
-        yield ports["SASL_PLAINTEXT"]
+    with listening(SETTINGS, "SASL_PLAINTEXT") as broker:
+        yield broker.ports["SASL_PLAINTEXT"]
+
+
+class Listening(NamedTuple):
+    """A broker: its ports by security protocol, and its process."""
+
+    ports: dict[str, int]
+    pid: int
 
 
 @contextmanager
-def listening(settings: Mapping[str, str], *protocols: str) -> Iterator[dict[str, int]]:
-    """A kbroker with these users and settings; yields its ports by security protocol."""
+def listening(settings: Mapping[str, str], *protocols: str) -> Iterator[Listening]:
+    """A kbroker with these users and settings."""
     with tempfile.TemporaryDirectory(prefix="logins-") as root:
         ports = {name: apache_kafka.free_port() for name in ("PLAINTEXT", *protocols)}
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
@@ -476,7 +483,8 @@ def listening(settings: Mapping[str, str], *protocols: str) -> Iterator[dict[str
         broker.start()
         try:
             make_users(broker.bootstrap)
-            yield ports
+            assert broker.process is not None
+            yield Listening(ports, broker.process.pid)
         finally:
             broker.stop()
 

@@ -24,7 +24,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as PythonTopic
 from kafka.errors import KafkaError
 
-from compat_tests.answers.logins import LISTENER, SETTINGS, listening
+from compat_tests.answers.logins import LISTENER, SETTINGS, Listening, listening
 from compat_tests.clients import go_clients, node_clients
 from compat_tests.clients.every_client import run
 from compat_tests.clients.java_clients import kept_classes, run_java
@@ -71,6 +71,13 @@ class Way:
 @contextmanager
 def secured_broker(folder: Path) -> Iterator[list[Way]]:
     """A kbroker with listeners of each kind; yields all ways in, and some that are wrong."""
+    with secured(folder) as broker:
+        yield list(_ways(broker, folder))
+
+
+@contextmanager
+def secured(folder: Path) -> Iterator[Listening]:
+    """A kbroker with listeners of each kind, and certificates in the folder."""
     made = run_kbroker("cert", "make", str(folder / "certificates"), "--client", "ann")
     assert made.code == 0, made
     files = {name: str(folder / "certificates" / f"{name}.pem") for name in ("broker", "ca", "ann")}
@@ -83,17 +90,17 @@ def secured_broker(folder: Path) -> Iterator[list[Way]]:
         "ssl.truststore.location": files["ca"],
         "listener.name.ssl.ssl.client.auth": "required",
     }
-    with listening(settings, *PROTOCOLS) as ports:
-        ways = []
-        for protocol in PROTOCOLS:
-            for mechanism, right in PASSWORDS.items() if protocol != "SSL" else [("", "")]:
-                passwords = (right, "wrong") if protocol == "SASL_PLAINTEXT" else (right,)
-                ways += [
-                    Way(f"127.0.0.1:{ports[protocol]}", protocol, mechanism, password,
-                        files["ca"], files["ann"])
-                    for password in passwords
-                ]  # fmt: skip
-        yield ways
+    with listening(settings, *PROTOCOLS) as broker:
+        yield broker
+
+
+def _ways(broker: Listening, folder: Path) -> Iterator[Way]:
+    ca, own = (str(folder / "certificates" / f"{name}.pem") for name in ("ca", "ann"))
+    for protocol in PROTOCOLS:
+        address = f"127.0.0.1:{broker.ports[protocol]}"
+        for mechanism, right in PASSWORDS.items() if protocol != "SSL" else [("", "")]:
+            for password in (right, "wrong") if protocol == "SASL_PLAINTEXT" else (right,):
+                yield Way(address, protocol, mechanism, password, ca, own)
 
 
 def by_confluent(way: Way, topic: str) -> bool:
