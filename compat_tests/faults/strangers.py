@@ -95,7 +95,7 @@ class KnownProducer:
             self.taken_ms.append(1_000 * (time.perf_counter() - began))
 
     def figures(self) -> str:
-        """What it took since the last call."""
+        """Sum up the times since the last call."""
         taken, self.taken_ms = self.taken_ms, []
         p99 = quantiles(taken, n=100)[98]
         return (

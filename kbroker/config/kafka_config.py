@@ -366,27 +366,29 @@ class KafkaConfig:
         listener, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
         if listener in self.texts and protocol in self.texts:
             raise ConfigError(f"{listener} and {protocol} are both set: remove one")
-        advertised = self.advertised_end_points()
-        name = self.inter_broker_listener_name()
-        names = [end_point.listener_name for end_point in advertised]
+        names = [end_point.listener_name for end_point in self.advertised_end_points()]
         for other in self.kbroker.kbroker_inter_broker_listeners:
             if other.upper() not in names:
                 raise invalid_value(
                     "kbroker.inter.broker.listeners", other, "it is not among advertised.listeners"
                 )
-        if name in names:
+        if listener in self.texts or protocol in self.texts or self.zk.zookeeper_connect:
+            self.check_reached_by_brokers()
+
+    def check_reached_by_brokers(self) -> None:
+        """Raises ConfigError if other brokers would not find the listener that is theirs."""
+        listener, protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
+        advertised = self.advertised_end_points()
+        name = self.inter_broker_listener_name()
+        names = [end_point.listener_name for end_point in advertised]
+        # They reach a broker at its first listener if it has none of that name.
+        is_plain = all(each.security_protocol == "PLAINTEXT" for each in advertised)
+        if name in names or (is_plain and not {listener, protocol} & self.texts.keys()):
             return
-        is_secured = any(each.security_protocol != "PLAINTEXT" for each in advertised)
-        # The others reach a broker at its first listener if it has none of that name.
-        if (
-            listener in self.texts
-            or protocol in self.texts
-            or (is_secured and self.zk.zookeeper_connect)
-        ):
-            raise ConfigError(
-                f"the listener of other brokers, {name}, is not among advertised.listeners: set "
-                f"{listener} to one of {', '.join(names)}"
-            )
+        raise ConfigError(
+            f"the listener of other brokers, {name}, is not among advertised.listeners: set "
+            f"{listener} to one of {', '.join(names)}"
+        )
 
     def _check_control_plane(self) -> None:
         name = self.control_plane_listener_name()

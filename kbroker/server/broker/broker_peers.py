@@ -29,6 +29,7 @@ def way_into(config: Callable[[], KafkaConfig], listener: str) -> Way:
 
 def check_ways(config: KafkaConfig) -> None:
     """Raises ConfigError if the settings do not say how to connect to the other brokers."""
+    config.check_reached_by_brokers()
     for listener in config.listeners_of_brokers():
         checked_way(lambda: config, listener)
 

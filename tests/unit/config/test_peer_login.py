@@ -82,6 +82,9 @@ def test_only_a_secured_cluster_needs_that_listener() -> None:
 
     KafkaConfig(alone).validate()
     KafkaConfig(plain | ensemble).validate()
+    check_ways(KafkaConfig(plain))  # also of several brokers in one process
+    with pytest.raises(ConfigError, match=r"set inter\.broker\.listener\.name to one of A"):
+        check_ways(KafkaConfig(alone))
     with pytest.raises(ConfigError, match=r"set inter\.broker\.listener\.name to one of A"):
         KafkaConfig(alone | ensemble).validate()
 
