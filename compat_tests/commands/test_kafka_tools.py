@@ -107,6 +107,17 @@ STEPS = [
     Step("configs --describe --entity-type brokers --entity-default"),
     Step("configs --alter --broker-defaults --delete-config log.retention.ms"),
     Step("configs --describe --broker-defaults"),
+    Step(
+        "configs --alter --entity-type users --entity-name T --add-config "
+        "SCRAM-SHA-256=[iterations=8192,password=x],SCRAM-SHA-512=[password=y]"
+    ),
+    Step("configs --describe --entity-type users --entity-name T"),
+    Step("configs --alter --user T --delete-config SCRAM-SHA-256,SCRAM-SHA-512"),
+    Step("configs --alter --user T --delete-config SCRAM-SHA-256", in_both=False),
+    Step("configs --alter --user T --add-config SCRAM-SHA-512=[iterations=1,password=y]"),
+    Step("configs --alter --user T --add-config SCRAM-SHA-512=y"),
+    Step("configs --alter --user T --add-config bogus=1"),
+    Step("configs --describe --user T"),
     Step("console-producer --topic T", stdin="k1:v1\n", more=KEYED, in_both=False),
     Step("console-producer --topic T", stdin="keyless\n", more=KEYED, in_both=False),
     Step("get-offsets --topic T --time -3"),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.cli.arguments.connection import cluster_links
+from kbroker.cli.kafka_tools import configs_of_users
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
 from kbroker.cli.shown.output import print_text
 from kbroker.client.cluster_configs import (
@@ -62,7 +63,9 @@ def entity_of(given: Given) -> _Entity:
         return _Entity(_BROKER, "")
     kind = given.needed("entity-type")
     if kind not in _KINDS:
-        raise ToolError(f"--entity-type {kind} is not served here (there are {', '.join(_KINDS)})")
+        raise ToolError(
+            f"--entity-type {kind} is not served here (there are {', '.join((*_KINDS, 'users'))})"
+        )
     if given.has("entity-default"):
         if kind != "brokers":
             raise ToolError(f"--entity-default is for brokers, not for {kind}")
@@ -72,6 +75,8 @@ def entity_of(given: Given) -> _Entity:
 
 def _run(given: Given) -> int:
     action = given.action("describe", "alter")
+    if configs_of_users.are_meant(given):
+        return _run_for_users(given, action)
     entity = entity_of(given)
     with cluster_links(given.bootstrap()) as links:
         if action == "describe":
@@ -92,6 +97,20 @@ def _run(given: Given) -> int:
         print_text(f"Completed updating config for {entity.kind.word} {entity.name}.")
     else:
         print_text(f"Completed updating default config for {entity.kind.word}s in the cluster.")
+    return 0
+
+
+def _run_for_users(given: Given, action: str) -> int:
+    user = configs_of_users.name_of(given)
+    with cluster_links(given.bootstrap()) as links:
+        if action == "describe":
+            for line in configs_of_users.described(links, user):
+                print_text(line)
+            return 0
+        if user is None:
+            raise ToolError("--alter needs --entity-name, or --user")
+        configs_of_users.alter(links, user, changes_of(given))
+    print_text(f"Completed updating config for user {user}.")
     return 0
 
 
@@ -163,19 +182,20 @@ def _text(value: str | None) -> str:
 
 
 TOOL = Tool(
-    summary="shows and changes settings of topics and brokers while they run.",
+    summary="shows and changes settings of topics and brokers, and SCRAM users.",
     options={
         **BOOTSTRAP,
         "describe": Option("Print settings that were changed."),
         "alter": Option("Change settings."),
         "all": Option("Print all settings, not just those that were changed."),
-        "entity-type": Option("topics, brokers or broker-loggers.", "TYPE"),
-        "entity-name": Option("Name of the topic, or id of the broker.", "NAME"),
+        "entity-type": Option("topics, brokers, broker-loggers or users.", "TYPE"),
+        "entity-name": Option("Name of the topic or the user, or id of the broker.", "NAME"),
         "entity-default": Option("The settings of all brokers."),
         "topic": Option("The topic of this name.", "NAME"),
         "broker": Option("The broker of this id.", "ID"),
         "broker-logger": Option("The loggers of the broker of this id.", "ID"),
         _DEFAULTS: Option("The settings of all brokers."),
+        "user": Option("The user of this name, who logs in by SCRAM.", "NAME"),
         "add-config": Option("Settings to set, with commas; [a,b] is a list.", "K=V,..."),
         "delete-config": Option("Settings to set back, with commas.", "K,..."),
     },
