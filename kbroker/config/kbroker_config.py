@@ -49,7 +49,8 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_first_user: Password | None = define(
         None,
-        "NAME:PASSWORD of a user whom a cluster gets that has none; with SCRAM-SHA-256 and -512.",
+        "NAME:PASSWORD of a user whom a new cluster gets once, for SCRAM-SHA-256 and -512, if its "
+        "brokers ask for logins.",
         check=check_login,
     )
     kbroker_quorum: str = define(

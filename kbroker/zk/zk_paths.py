@@ -51,6 +51,7 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 CONSUMERS = "/consumers"
 LOGIN_SECRET = "/kbroker/login_secret"  # noqa: S105  where it is; no node of Kafka's
+FIRST_USER = "/kbroker/first_user"  # the same; without data
 ACL = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL = "/kafka-acl-extended"

@@ -100,14 +100,23 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
     await server.shutdown()
 
 
-async def test_a_cluster_with_a_user_gets_no_first_one(tmp_path: Path) -> None:
-    for first_user, users in (("ann:a", ["ann"]), ("bob:b", ["ann"])):
+async def test_the_first_user_is_added_once_and_replaces_nobody(tmp_path: Path) -> None:
+    async def users_after(first_user: str, *deleted: str) -> dict[str, dict[str, str]]:
         settings = {**SETTINGS, "log.dirs": str(tmp_path), "kbroker.first.user": first_user}
         server = KafkaServer(KafkaConfig.for_profile("dev", settings))
         await server.startup()
         entities = ZkEntityConfigs(server.parts.storage.zk)
-        assert await entities.entities(zk_paths.USER_CONFIGS) == users
+        names = await entities.entities(zk_paths.USER_CONFIGS)
+        found = await entities.all_overrides(zk_paths.USER_CONFIGS, names)
+        for name in deleted:
+            await entities.update(zk_paths.USER_CONFIGS, name, lambda _: {})
+        await entities.update(zk_paths.USER_CONFIGS, "zoe", lambda _: {"SCRAM-SHA-256": "z"})
         await server.shutdown()
+        return found
+
+    assert (await users_after("ann:a")).keys() == {"ann"}
+    assert (await users_after("bob:b", "ann")).keys() == {"ann", "zoe"}
+    assert await users_after("ann:a") == {"zoe": {"SCRAM-SHA-256": "z"}}
 
 
 async def mechanisms_put(server: KafkaServer, mechanisms: str) -> ErrorCode:

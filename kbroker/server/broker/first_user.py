@@ -1,4 +1,4 @@
-"""The first user of a cluster that has none, so that somebody can log in and add the others."""
+"""The first user of a cluster, so that somebody can log in and add the others."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import secrets
 
 from kbroker.sasl.scram_keys import ITERATIONS_MIN, SCRAM_MECHANISMS, ScramCredential
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from kbroker.zk.nodes.entity_configs import Overrides, ZkEntityConfigs
 from kbroker.zk.zk_utils import ZkUtils
 
 _SALT_BYTES = 16
 
 
 async def add_first_user(zk: ZkUtils, login: str) -> None:
-    """Give a cluster without users the one of `login`, NAME:PASSWORD, with a credential of each
-    mechanism of SCRAM. One that has a user, however it came by it, stays as it is.
+    """Give a cluster the user of `login`, NAME:PASSWORD, with a credential of each mechanism of
+    SCRAM: once, so that whoever deletes that user later is obeyed. A user who is there already
+    stays as it is.
     """
-    entities = ZkEntityConfigs(zk)
-    stored = await entities.every(zk_paths.USER_CONFIGS)
-    if any(SCRAM_MECHANISMS.keys() & overrides.keys() for overrides in stored.values()):
+    if await zk.tree.exists(zk_paths.FIRST_USER) is not None:
         return
     name, _, password = login.partition(":")
     credentials = {
@@ -29,6 +28,11 @@ async def add_first_user(zk: ZkUtils, login: str) -> None:
         )
         for mechanism in SCRAM_MECHANISMS.values()
     }
-    await entities.update(
-        zk_paths.USER_CONFIGS, zk_paths.sanitized(name), lambda before: {**before, **credentials}
+
+    def with_credentials(before: Overrides) -> Overrides:
+        return before if SCRAM_MECHANISMS.keys() & before.keys() else {**before, **credentials}
+
+    await ZkEntityConfigs(zk).update(
+        zk_paths.USER_CONFIGS, zk_paths.sanitized(name), with_credentials
     )
+    await zk.create_if_absent(zk_paths.FIRST_USER)

@@ -109,7 +109,7 @@ class Launch:
         """A note about the login to use; None if the start has made none."""
         if self.secured is None:
             return None
-        made = f"made {', '.join(self.secured.made)}; " if self.secured.made else ""
+        made = f"made {', '.join(self.secured.made)}\n" if self.secured.made else ""
         return f"{made}log in with --command-config {self.secured.admin_file}"
 
     def note_of_controllers(self) -> str | None:
@@ -346,7 +346,7 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
     _check(settings, options)
     try:
         return secure_directory(
-            _absolute(options.secure),
+            os.path.expanduser(options.secure),
             addresses,
             hosts=hosts_of_clients(settings.config),
             machine=socket.gethostname(),

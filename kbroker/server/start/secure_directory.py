@@ -9,6 +9,7 @@ directory is of something else.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
@@ -43,7 +44,7 @@ class SecureDirectory(NamedTuple):
     """The settings of a start with the directory, and the files that a person is to know of."""
 
     settings: dict[str, str]  # by Kafka's names
-    admin_file: str  # what to give to --command-config
+    admin_file: str  # for --command-config; as the directory was named
     made: list[str]  # the files that were missing
 
 
@@ -135,14 +136,15 @@ def listeners_at(addresses: Sequence[str], protocol: str) -> dict[str, str]:
 
 def _settings(directory: CertificateDirectory, addresses: Sequence[str]) -> dict[str, str]:
     jaas, first_user = _admin_login(directory)
+    here = os.getcwd()  # a path in settings does not depend on it
     return {
         **listeners_at(addresses, "SASL_SSL"),
         "sasl.enabled.mechanisms": _MECHANISM,
         "sasl.mechanism.inter.broker.protocol": _MECHANISM,
         f"{listener_prefix(_LISTENER, _MECHANISM)}sasl.jaas.config": jaas,
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": directory.path_of(BROKER),
+        "ssl.keystore.location": os.path.join(here, directory.path_of(BROKER)),
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": directory.path_of(AUTHORITY),
+        "ssl.truststore.location": os.path.join(here, directory.path_of(AUTHORITY)),
         "kbroker.first.user": first_user,
     }
