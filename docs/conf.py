@@ -43,7 +43,7 @@ def _make_first_page(_: Any, page: str, source: list[str]) -> None:
     _, *parts = rest.split("\n## ")
     source[0] = f"{title}\n\n{_PITCH}"
     for part in parts:
-        names = "\n".join(re.findall(r"\]\((\w+)\.md\)", part))
+        names = "\n".join(re.findall(r"\]\(([\w-]+)\.md\)", part))
         caption = part.partition("\n")[0]
         contents = f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{names}\n```\n"
         source[0] += f"\n## {part}\n{contents}"

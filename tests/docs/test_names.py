@@ -29,7 +29,8 @@ HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* 
 # What looks like a setting and is none of the broker's: files, an attribute.
 NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
-    "broker.bootstrap", "transaction.version", "prometheus.yml",
+    "broker.bootstrap", "transaction.version", "prometheus.yml", "admin.properties", "ann.conf",
+    "ann.pem", "broker.pem", "ca.key", "ca.pem",
 }  # fmt: skip
 OF_OTHERS = {
     *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),

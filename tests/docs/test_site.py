@@ -76,7 +76,7 @@ def test_the_first_page_begins_as_the_readme_begins_and_goes_on_with_the_pages()
 def test_every_page_is_in_the_side_bar_of_the_first() -> None:
     side_bar = page("index").partition("sidebar-tree")[2].partition("</aside>")[0]
 
-    linked = set(re.findall(r'href="(\w+)\.html"', side_bar))
+    linked = set(re.findall(r'href="([\w-]+)\.html"', side_bar))
     assert linked == {path.stem for path in DOCS.glob("*.md")} - {"index"}
 
 

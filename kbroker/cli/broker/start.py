@@ -74,7 +74,6 @@ setting_options = options(
 @click.option(
     "--secure",
     metavar="DIR",
-    hidden=True,
     help="Let in users alone, by TLS: DIR gets certificates and the login of a user admin, or has "
     "them from an earlier start.",
 )

@@ -345,7 +345,7 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
     settings = _load(options, environment, _chosen(options, open_settings))
     _check(settings, options)
     try:
-        return secure_directory(
+        secured = secure_directory(
             os.path.expanduser(options.secure),
             addresses,
             hosts=hosts_of_clients(settings.config),
@@ -354,6 +354,10 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
         )
     except (CertificateDirectoryError, ConfigError) as error:
         raise UsageError(f"--secure: {error}") from error
+    if settings.config.is_http_asked_for():
+        return secured
+    # Who reaches that address needs no login: nobody gets it without having asked.
+    return secured._replace(settings={**secured.settings, HTTP_LISTENERS: ""})
 
 
 def _check_ensemble(connect: str) -> None:
@@ -420,7 +424,7 @@ def _check(settings: LoadedSettings, options: StartOptions) -> None:
     if found and settings.config.texts.get("listeners") == asked:
         raise UsageError(
             f"--listen {str(found[0]).partition('://')[2]} lets in everybody who reaches it: "
-            "--open says that this is meant"
+            "--secure DIR asks for logins, --open says that it is meant"
         )
 
 

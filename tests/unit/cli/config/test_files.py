@@ -10,7 +10,7 @@ from kbroker.cli.config.files import findings_in
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"listeners": "SSL://:9093"}, "listener SSL://:9093 asks for SSL; only PLAINTEXT is"),
+        ({"listeners": "SSL://:9093"}, "TLS needs a key and its certificate"),
         ({"kbroker.advertise": "here"}, "kbroker.advertise=here is not HOST:PORT"),
         ({"zookeeper.connect": "z:x:y"}, "zookeeper.connect: 'z:x:y' is not HOST:PORT"),
         ({"zookeeper.connect": "z:1", "broker.id": "2000"}, "broker.id=2000 is above"),

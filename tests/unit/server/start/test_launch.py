@@ -125,7 +125,7 @@ ZK_TLS = (
         (StartOptions(listen=("9095",)), "--listen '9095' is not HOST:PORT, did you mean :9095?"),
         (
             StartOptions(listen=("[::]:0",)),
-            r"^--listen \[::\]:0 lets in everybody .*: --open",
+            r"^--listen \[::\]:0 lets in everybody .*: --secure DIR asks",
         ),
         (StartOptions(listen=("127.0.0.1:0", ":0"), brokers=2), "^--listen :0 lets in everybody"),
         (StartOptions(overrides=("num.partitions",)), "is not KEY=VALUE"),
