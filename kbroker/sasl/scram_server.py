@@ -84,7 +84,9 @@ class ScramServer:
         credential, self._credential = self._credential, None
         if credential is None:
             raise LoginRefusedError("it sends more than two messages")
-        if final.nonce != first.nonce + self._nonce:
+        nonce = first.nonce + self._nonce
+        # Clients of librdkafka before 2.6.1 put their own in front once more; Kafka lets them in.
+        if final.nonce not in (nonce, first.nonce + nonce):
             raise LoginRefusedError("it does not repeat the nonce")
         if final.header != first.header.encode():
             raise LoginRefusedError("it does not repeat the header of its first message")

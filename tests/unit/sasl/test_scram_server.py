@@ -81,6 +81,29 @@ def test_a_delegation_token_is_looked_up_as_one_and_logs_its_owner_in() -> None:
     assert challenge_of("token-id") != challenge  # no user has the name
 
 
+@pytest.mark.parametrize(
+    ("nonce", "comes_in"),
+    [
+        ("ourstheirs", True),
+        ("oursourstheirs", True),  # librdkafka before 2.6.1
+        ("oursoursourstheirs", False),
+        ("theirsourstheirs", False),
+        ("ourstheirstheirs", False),
+        ("theirs", False),
+        ("ours", False),
+    ],
+)
+def test_a_nonce_is_that_of_the_challenge(nonce: str, comes_in: bool) -> None:
+    theirs, first = server(), "n=jörg=2C a=3Db,r=ours"
+    challenge = theirs.receive(f"n,,{first}".encode()).token
+    final = final_message(first, challenge, f"c=biws,r={nonce}")
+
+    if comes_in:
+        assert theirs.receive(final).identity is not None
+    else:
+        assert refusal(theirs, final)
+
+
 def challenge_of(name: str, made_up_key: bytes = b"key") -> bytes:
     return server(made_up_key).receive(client(name).first()).token
 
