@@ -24,11 +24,12 @@ BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule re
 NAMES = (
     "plain-ann", "plain-bo", "plain-own", "scram-own", "wrong-plain", "wrong-scram", "scram-ann",
     "scram-bo", "scram-new", "encoder", "old-encoder", "http-token", "wrong-token", "key-phrase",
-    "store-phrase", "trust-phrase", "zk-store", "zk-trust", "zk-key", "token-key", "master-key",
+    "store-phrase", "trust-phrase", "zk-store", "zk-trust", "pem-key", "token-key", "master-key",
     "bearer-client", "plugin", "listener-plugin", "dynamic-phrase", "dynamic-jaas",
     "refused-phrase", "from-environment", "first-user", "bad-jaas",
 )  # fmt: skip
 SECRETS = {name: f"Hush-{number:02}-{name}-{number * 7919:05}" for number, name in enumerate(NAMES)}
+OF_PLAIN = "listener.name.inside.plain.sasl.jaas.config"
 LISTENERS = 2
 ENCODED = "SECRET_FROM_ENVIRONMENT"
 
@@ -45,7 +46,7 @@ def settings(home: Path) -> dict[str, str]:
         "inter.broker.listener.name": "OPEN",
         "log.dirs": str(home / "data"),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-        "listener.name.inside.plain.sasl.jaas.config": jaas(
+        OF_PLAIN: jaas(
             PLAIN, username="own", password=s["plain-own"], user_ann=s["plain-ann"],
             user_bo=s["plain-bo"],
         ),
@@ -62,6 +63,7 @@ def settings(home: Path) -> dict[str, str]:
         "kbroker.first.user": f"root:{s['first-user']}",
         "ssl.key.password": f"${{file:{home}/secrets.properties:key}}",
         "ssl.keystore.password": s["store-phrase"],
+        "ssl.keystore.key": s["pem-key"],
         "ssl.truststore.password": s["trust-phrase"],
         "zookeeper.ssl.keystore.password": s["zk-store"],
         "zookeeper.ssl.truststore.password": s["zk-trust"],
@@ -159,7 +161,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
         use(run, *addresses)
 
     bad = settings(tmp_path) | {
-        "listener.name.inside.plain.sasl.jaas.config": f"{PLAIN} password {SECRETS['bad-jaas']}",
+        OF_PLAIN: f"{PLAIN} password {SECRETS['bad-jaas']}",
         "num.io.threads": f"${{env:{ENCODED}}}",
     }
     assert run.kbroker("start", str(run.write(tmp_path / "bad.properties", bad))) == 2
@@ -205,15 +207,13 @@ def use(run: Run, free: str, inside: str) -> None:
         assert run.kbroker(*asked) == code, (mechanism, user, run.said[-2])
     for code, name, value in (
         (0, "listener.name.inside.ssl.key.password", SECRETS["dynamic-phrase"]),
-        (
-            0,
-            "listener.name.out.plain.sasl.jaas.config",
-            jaas(PLAIN, user_x=SECRETS["dynamic-jaas"]),
-        ),
+        (0, OF_PLAIN, jaas(PLAIN, user_carl=SECRETS["dynamic-jaas"])),
         (1, "ssl.key.password", SECRETS["refused-phrase"]),
     ):
         change = ("config", "alter", "--broker", "0", "--set-from", "-", "--bootstrap", free)
         assert run.kbroker(*change, stdin=f"{name}={value}\n") == code, run.said[-2]
+    carl = run.login("PLAIN", "carl", "dynamic-jaas")  # by the settings in force
+    assert run.kbroker("topic", "list", "--bootstrap", inside, "--command-config", carl) == 0
     assert run.kbroker("config", "describe", "--broker", "0", "--all", "--bootstrap", free) == 0
     (http,) = re.findall(r"kbroker\.http\.listeners +(\S+)", run.said[-3])
     for token in ("http-token", "wrong-token"):
