@@ -12,7 +12,12 @@ const kafka = new kafkajs.Kafka({
   logLevel: kafkajs.logLevel.NOTHING,
   ssl: way.protocol.endsWith('SSL') ? { ca: readFileSync(way.ca, 'utf8'), key: pem, cert: pem } : undefined,
   sasl: way.protocol.startsWith('SASL')
-    ? { mechanism: way.mechanism.toLowerCase(), username: 'ann', password: way.password }
+    ? {
+        mechanism: way.mechanism.toLowerCase(),
+        username: 'ann',
+        password: way.password,
+        oauthBearerProvider: async () => ({ value: way.password }),
+      }
     : undefined,
 })
 

@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -72,6 +73,8 @@ func franz(ctx context.Context, its way, topic string) {
 		mechanism = scram.Auth{User: "ann", Pass: its.Password}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":
 		mechanism = scram.Auth{User: "ann", Pass: its.Password}.AsSha512Mechanism()
+	case "OAUTHBEARER":
+		mechanism = oauth.Auth{Token: its.Password}.AsMechanism()
 	}
 	if mechanism != nil {
 		options = append(options, kgo.SASL(mechanism))
