@@ -28,7 +28,7 @@ from kbroker.network.receive_buffers import LARGEST_KEPT_BYTES, Buffer
 from kbroker.network.received import Received
 from kbroker.network.request_channel import Settle
 from kbroker.network.response_writer import ResponseWriter
-from kbroker.network.wire import Wire
+from kbroker.network.wire import Receiver, Wire
 from kbroker.protocol.frame import SIZE, check_frame_size
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.request import FutureLike, NoResponse, Request, Response
@@ -45,7 +45,7 @@ _SIZE_BYTES = 4
 _unpack_size = SIZE.unpack_from
 
 
-class Channel(asyncio.BufferedProtocol):
+class Channel(Receiver):
     """The broker's end of one client connection."""
 
     __slots__ = (
@@ -160,6 +160,13 @@ class Channel(asyncio.BufferedProtocol):
             self._settle()
         else:
             self._run()
+
+    def wants_more(self, nbytes: int) -> bool:
+        received = self._received
+        start, end, buffer = received.start, received.end + nbytes, received.buffer
+        if end - start < _SIZE_BYTES or buffer is None:
+            return True
+        return end - start < _SIZE_BYTES + int(_unpack_size(buffer, start)[0])
 
     def eof_received(self) -> bool:
         """The client sends no more. Requests it has sent are still answered."""

@@ -21,12 +21,18 @@ from contextlib import suppress
 from typing import cast
 
 from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning, readable
+from kbroker.network.receive_buffers import Buffer
+from kbroker.network.wire import Receiver
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.tls.tls_context import ServerTls
+
+ReadInto = Callable[[int, Buffer], int]
 
 RECORD_BYTES = 16 * 1024  # the most in one record
 _READ_BYTES = 256 * 1024  # in one turn of the loop
 _FILE_BYTES = 64 * 1024  # read at once
+# The latter when new keys are to be sent, which the next record goes after.
+_NOTHING_YET = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class TlsListener:
@@ -81,7 +87,7 @@ class TlsWire:
         self._wide_buffer_bytes = wide_buffer_bytes
         self._closed = self._paused = False
 
-    async def open(self, receiver: asyncio.BufferedProtocol) -> None:
+    async def open(self, receiver: Receiver) -> None:
         """Agree on keys. Raises OSError, and HandshakeError with what to do about it."""
         self._receiver = receiver
         self._opening = asyncio.current_task()
@@ -178,42 +184,49 @@ class TlsWire:
 
     def _receive(self) -> None:
         """Hand on what has come, up to a bound."""
-        left = _READ_BYTES
+        receiver, left = self._receiver, _READ_BYTES
         while not (self._paused or self._closed):
-            received, goes_on = self._received()
-            left -= received
-            if not goes_on:
+            buffer = receiver.get_buffer(-1)
+            try:
+                count, ends = self._read_into(buffer)
+            except OSError as error:
+                self._lost(error)
                 return
+            receiver.buffer_updated(count)
+            if ends:
+                self._end()
+            # The loop tells of what is in the socket, but not of what OpenSSL holds.
+            if ends or count < len(buffer):
+                return
+            left -= count
             if left <= 0:
                 self._loop.call_soon(self._receive)
                 return
 
-    def _received(self) -> tuple[int, bool]:
-        """Fill the receiver's buffer once. Returns how many bytes that were, and whether OpenSSL
-        may have more, which the loop would not tell.
+    def _read_into(self, buffer: Buffer) -> tuple[int, bool]:
+        """Read until a frame is whole, or the buffer full. Returns how many bytes that were, and
+        whether the other side sends no more. Raises OSError.
         """
-        buffer = memoryview(self._receiver.get_buffer(-1))
-        size, count, ended = len(buffer), 0, False
-        tls = self._open_socket()
+        read: ReadInto = self._open_socket().read  # type: ignore[assignment]  # `recv_into` adds a call
+        receiver, size = self._receiver, len(buffer)
         try:
-            while count < size:
-                read = tls.recv_into(buffer[count:])
-                count += read
-                if read < RECORD_BYTES:
-                    ended = not read
-                    break  # a record that is not full is the last for now
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass  # the latter for new keys, which the next record sent goes after
-        except OSError as error:
-            self._lost(error)
-            return count, False
-        self._receiver.buffer_updated(count)
-        if ended and not self._closed:
-            self._end()
-        return count, count == size and not self._closed
+            count = more = read(size, buffer)
+        except _NOTHING_YET:
+            return 0, False
+        view = memoryview(buffer)
+        try:
+            # Many clients send a frame in several records.
+            while more and count < size and (more == RECORD_BYTES or receiver.wants_more(count)):
+                more = read(size - count, view[count:])
+                count += more
+        except _NOTHING_YET:
+            pass
+        return count, not more
 
     def _end(self) -> None:
         """The other side sends no more."""
+        if self._closed:
+            return
         self._loop.remove_reader(self._open_socket().fileno())
         if not self._receiver.eof_received():
             self.close()

@@ -30,6 +30,18 @@ _COPY_BYTES_MAX = 256 * 1024
 MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 
+class Receiver(asyncio.BufferedProtocol):
+    """A receiver of frames, as wires see it."""
+
+    __slots__ = ()
+
+    def wants_more(self, nbytes: int) -> bool:
+        """Whether a frame is still not whole with so many bytes that are in the buffer, of which
+        `buffer_updated` has not been called.
+        """
+        raise NotImplementedError
+
+
 class Send(Protocol):
     """A way to send bytes in memory."""
 
@@ -69,7 +81,7 @@ class Wire(Protocol):
         """Stop that; without a `watch` it does nothing."""
         ...
 
-    async def open(self, receiver: asyncio.BufferedProtocol) -> None:
+    async def open(self, receiver: Receiver) -> None:
         """Settle the connection and begin to receive; `connection_made` comes first.
 
         Raises OSError if that fails, ProtocolError if somebody can do something about it.
