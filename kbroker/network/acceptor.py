@@ -144,7 +144,7 @@ class Acceptor:
         """Take connections from the backlog, up to a bound per turn of the loop."""
         assert self._socket is not None
         for _ in range(_ACCEPTS_PER_TURN):
-            wait_s = _FULL_RETRY_S if self._quotas.is_full else self._wait_s()
+            wait_s = _FULL_RETRY_S if self._quotas.is_full(self.listener_name) else self._wait_s()
             if wait_s > 0:
                 self._pause(wait_s)
                 return
@@ -176,7 +176,7 @@ class Acceptor:
 
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         peer_host = peer[0].removeprefix("::ffff:")
-        if not self._quotas.increment(peer_host):
+        if not self._quotas.increment(peer_host, self.listener_name):
             _log.info(
                 "closed connection from %s: it already has max.connections.per.ip connections",
                 peer_host,
@@ -190,7 +190,7 @@ class Acceptor:
             connection = self._configure(sock, peer_host, peer[1])
         except OSError as error:  # the peer is gone already
             _log.debug("connection from %s: %s", peer_host, error)
-            self._quotas.decrement(peer_host)
+            self._quotas.decrement(peer_host, self.listener_name)
             sock.close()
             return
         task = asyncio.get_running_loop().create_task(
@@ -237,7 +237,7 @@ class Acceptor:
         finally:
             if not channel.was_opened:
                 self._processor.strangers.left(channel)
-                self._quotas.decrement(connection.peer_host)
+                self._quotas.decrement(connection.peer_host, self.listener_name)
                 sock.close()
 
 

@@ -158,7 +158,8 @@ class Processor:
         self.strangers.left(channel)
         self._closed_bytes_in += channel.bytes_in
         self._closed_bytes_out += channel.writer.bytes_out
-        self._quotas.decrement(channel.connection.peer_host)
+        connection = channel.connection
+        self._quotas.decrement(connection.peer_host, connection.listener_name)
         if not self._channels and self._emptied is not None:
             self._emptied.set()
 

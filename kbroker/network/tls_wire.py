@@ -21,12 +21,12 @@ from contextlib import suppress
 from typing import cast
 
 from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning, readable
-from kbroker.network.receive_buffers import Buffer
+from kbroker.network.receive_buffers import Buffer as Space
 from kbroker.network.wire import Receiver
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.tls.tls_context import ServerTls
 
-ReadInto = Callable[[int, Buffer], int]
+ReadInto = Callable[[int, Space], int]
 
 RECORD_BYTES = 16 * 1024  # the most in one record
 _READ_BYTES = 256 * 1024  # in one turn of the loop
@@ -186,7 +186,7 @@ class TlsWire:
         """Hand on what has come, up to a bound."""
         receiver, left = self._receiver, _READ_BYTES
         while not (self._paused or self._closed):
-            buffer = receiver.get_buffer(-1)
+            buffer = cast("Space", receiver.get_buffer(-1))
             try:
                 count, ends = self._read_into(buffer)
             except OSError as error:
@@ -203,7 +203,7 @@ class TlsWire:
                 self._loop.call_soon(self._receive)
                 return
 
-    def _read_into(self, buffer: Buffer) -> tuple[int, bool]:
+    def _read_into(self, buffer: Space) -> tuple[int, bool]:
         """Read until a frame is whole, or the buffer full. Returns how many bytes that were, and
         whether the other side sends no more. Raises OSError.
         """

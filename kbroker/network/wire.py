@@ -35,11 +35,11 @@ class Receiver(asyncio.BufferedProtocol):
 
     __slots__ = ()
 
-    def wants_more(self, nbytes: int) -> bool:
+    def wants_more(self, nbytes: int) -> bool:  # noqa: ARG002  for those who know frames
         """Whether a frame is still not whole with so many bytes that are in the buffer, of which
         `buffer_updated` has not been called.
         """
-        raise NotImplementedError
+        return False
 
 
 class Send(Protocol):

@@ -82,7 +82,7 @@ from kbroker.server.broker.broker_peers import way_into
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
 from kbroker.server.broker.broker_storage import BrokerStorage
-from kbroker.server.broker.connection_rates import follow_rates
+from kbroker.server.broker.connection_limits import follow_limits
 from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
 from kbroker.server.broker.topic_size import TopicSize
@@ -218,7 +218,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         make_parts=parts_of_listeners(config, tls, logins),
     )
     socket_server.processor.room = apis.room
-    follow_rates(socket_server, data.config, data.dynamic_configs)
+    follow_limits(socket_server, data.config, data.dynamic_configs)
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
     of_cluster = cluster.controller, cluster.isr_changes

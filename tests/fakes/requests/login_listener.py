@@ -63,7 +63,7 @@ class LoginListener:
     async def connect(self) -> ListenedConnection:
         """Open a connection."""
         connection = local_connection()
-        self._quotas.increment(connection.peer_host)
+        self._quotas.increment(connection.peer_host, connection.listener_name)
         wire = MemoryWire(connection)
         channel = Channel(self.processor, wire, self._logins.login_of(connection))
         await wire.open(channel)

@@ -32,7 +32,9 @@ class Sweeps:
             UnservedClients(),
         )
         self.channel = ScriptedChannel()
-        self.quotas.increment(self.channel.connection.peer_host)
+        self.quotas.increment(
+            self.channel.connection.peer_host, self.channel.connection.listener_name
+        )
         self.processor.channel_opened(cast(Channel, self.channel))
 
     def for_ms(self, duration_ms: int, **per_sweep: int) -> bool:
