@@ -6,6 +6,7 @@ file; for all other properties `-X` wins over the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from kbroker.client.connection_settings import (
     with_one_spelling,
     without_effect,
 )
+from kbroker.config.foreign_settings import PROVIDERS
 from kbroker.config.properties_file import parse_properties
+from kbroker.errors import ConfigError
 
 CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
 """The parameters of a command that identify a cluster."""
@@ -90,11 +93,24 @@ def _read(file: str | None) -> dict[str, str]:
     if not file:
         return {}
     try:
-        return _known(parse_properties(Path(file).read_text(encoding="utf-8")), file)
+        properties = parse_properties(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise click.UsageError(f"{file} is not text in UTF-8") from error
+    return _known(_with_values(properties, file), file)
+
+
+def _with_values(properties: dict[str, str], file: str) -> dict[str, str]:
+    """Put values in place of variables such as `${env:NAME}`, as Java's clients do."""
+    if any("${" in text for text in properties.values()):
+        from kbroker.server.start.config_providers import resolved  # few files have any
+
+        try:
+            properties = resolved(properties, os.environ)
+        except ConfigError as error:
+            raise click.UsageError(f"{file}: {error}") from error
+    return {name: text for name, text in properties.items() if not name.startswith(PROVIDERS)}
 
 
 def _known(properties: dict[str, str], place: str) -> dict[str, str]:

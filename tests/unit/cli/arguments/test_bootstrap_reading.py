@@ -170,3 +170,29 @@ def test_nothing_between_commas_is_no_address(given: str) -> None:
 def test_commas_alone_are_refused() -> None:
     with pytest.raises(ClientError, match=r"^--from '' is not HOST:PORT"):
         ClusterLinks(other_bootstrap(",", None, "--from"))
+
+
+PROVIDED = """
+config.providers=env
+config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.username=ann
+sasl.password=${env:ANNS_PASSWORD}
+"""
+
+
+def test_values_of_a_file_may_stand_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(PROVIDED)
+    monkeypatch.setenv("ANNS_PASSWORD", "geheim")
+
+    login = settings_of(other_bootstrap("a:1", str(file), "--to-bootstrap")).login
+
+    assert login is not None
+    assert login.password == "geheim"
+    monkeypatch.delenv("ANNS_PASSWORD")
+    with pytest.raises(click.UsageError, match=r"ANNS_PASSWORD\} stands for nothing"):
+        other_bootstrap("a:1", str(file), "--to-bootstrap")
