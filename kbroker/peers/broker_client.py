@@ -159,7 +159,8 @@ class BrokerClient:
         last = self._connection
         if last is not None:
             if last.is_open:
-                await self._renew(last)
+                if last.renew_s is not None and asyncio.get_running_loop().time() >= last.renew_s:
+                    await self._renew(last)
                 return last
             self._connection, self._failed_s = None, last.ended_s
         await self._back_off()
@@ -200,12 +201,9 @@ class BrokerClient:
         connection.renew_s = None if session_s is None else begun_s + _SESSION_SHARE * session_s
 
     async def _renew(self, connection: BrokerConnection) -> None:
-        """Log in again if the session ends soon. The caller has the turn, so no request is sent
-        meanwhile; those in flight are answered first.
+        """Log in again. The caller has the turn, so no request is sent meanwhile; those in flight
+        are answered first.
         """
-        renew_s = connection.renew_s
-        if renew_s is None or asyncio.get_running_loop().time() < renew_s:
-            return
         try:
             await self._log_in(connection)
         except BaseException as error:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 
+from kbroker.errors import ConfigError
 from kbroker.peers.way import Ask, NotLetInError
 from kbroker.protocol.schema import Message
 from kbroker.sasl.client_login import NONCE_BYTES, ClientLogin, LoginFailedError, LoginTrouble
@@ -18,29 +20,35 @@ from kbroker.sasl.scram_keys import SaltedPasswords
 class BrokerLogin:
     """The same login at every broker of the cluster."""
 
-    def __init__(self, login: Login, setting: str) -> None:
-        """`setting` has the name and the password, for refusals."""
+    def __init__(self, login: Callable[[], Login], setting: str) -> None:
+        """`login` is the one by the settings in force, and may raise ConfigError; `setting` has the
+        name and the password, for refusals.
+        """
         self._login = login
         self._setting = setting
         self._salted = SaltedPasswords()
 
     async def log_in(self, ask: Ask, peer: str) -> float | None:
         """Log in, as `LogIn` says."""
-        exchange = ClientLogin(self._login, secrets.token_urlsafe(NONCE_BYTES), self._salted.derive)
+        try:
+            login = self._login()
+        except ConfigError as error:
+            raise NotLetInError(f"no login at {peer}: {error}") from error
+        exchange = ClientLogin(login, secrets.token_urlsafe(NONCE_BYTES), self._salted.derive)
         request: Message | None = exchange.begin()
         try:
             while request is not None:
                 request = await asyncio.to_thread(exchange.receive, await ask(request))
         except LoginFailedError as failure:
-            raise NotLetInError(self._sentence(failure, peer)) from failure
+            raise NotLetInError(self._sentence(login, failure, peer)) from failure
         except NoTokenError as error:
             raise NotLetInError(f"no login at {peer}: {error}") from error
         return exchange.session_ms / 1000 or None
 
-    def _sentence(self, failure: LoginFailedError, peer: str) -> str:
-        mechanism = self._login.mechanism
+    def _sentence(self, login: Login, failure: LoginFailedError, peer: str) -> str:
+        mechanism = login.mechanism
         if failure.trouble is LoginTrouble.REFUSED:
-            who = f" of {self._login.username}" if self._login.username else ""
+            who = f" of {login.username}" if login.username else ""
             return (
                 f"{peer} refuses the login{who} with {mechanism} ({failure}): check "
                 f"{self._setting}, and the users of that broker"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbroker.config.config_values import ConfigValue
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.peers.way import PLAIN_WAY, NotLetInError, Way
+from kbroker.peers.way import PLAIN_WAY, LogIn, NotLetInError, Way
 from kbroker.server.system_clock import SystemClock
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def way_into(config: Callable[[], KafkaConfig], listener: str) -> Way:
-    """The way by the settings in force; a broker alone needs none, so one that the settings do not
-    describe is refused when it is used. Certificates are looked up again and again, logins once.
+    """The way by the settings in force. A broker alone needs none, so one that the settings do not
+    describe is refused when it is used.
     """
     try:
         return checked_way(config, listener)
@@ -48,26 +48,31 @@ def checked_way(config: Callable[[], KafkaConfig], listener: str) -> Way:
 
         way = way._replace(connect=TlsConnect(lambda: peer_tls(config(), listener)))
     if protocol.startswith("SASL_"):
-        from kbroker.config.peer_login import peer_login
-        from kbroker.peers.broker_login import BrokerLogin
-
-        found = peer_login(now, listener)
-        way = way._replace(
-            log_in=BrokerLogin(_login(config, listener, found), found.setting).log_in
-        )
+        way = way._replace(log_in=_log_in(config, listener))
     return way
 
 
-def _login(config: Callable[[], KafkaConfig], listener: str, found: PeerLogin) -> Login:
-    from kbroker.sasl.login import Login
+def _log_in(config: Callable[[], KafkaConfig], listener: str) -> LogIn:
+    from kbroker.config.peer_login import peer_login
+    from kbroker.peers.broker_login import BrokerLogin
 
+    found = peer_login(config(), listener)
     if found.is_by_token:
         from kbroker.tokens.token_login import token_login
 
         def get(name: str) -> tuple[str, ConfigValue]:
             return config().listener_setting(name, listener, found.mechanism)
 
-        return token_login(get, found.setting, found.options, SystemClock().now_ms)
+        by_token = token_login(get, found.setting, found.options, SystemClock().now_ms)
+        return BrokerLogin(lambda: by_token, found.setting).log_in
+    return BrokerLogin(lambda: _by_password(peer_login(config(), listener)), found.setting).log_in
+
+
+def _by_password(found: PeerLogin) -> Login:
+    from kbroker.sasl.login import Login
+
+    if found.is_by_token:
+        raise ConfigError(f"start this broker again, so that it fetches tokens for {found.setting}")
     return Login(
         mechanism=found.mechanism,
         username=found.options["username"],

@@ -23,6 +23,7 @@ from kbroker.replication.controller_requests.request_shapes import ControlReques
 from kbroker.sasl.login import Login
 from kbroker.sasl.login_gate import LoginGate, Offer, Outcome
 from kbroker.sasl.plain import PlainServer
+from kbroker.server.broker.broker_peers import way_into
 from kbroker.tls.tls_context import server_context
 from tests.fakes.certificates import Authority
 from tests.fakes.requests.secure_peer import SecurePeer, answer_versions, sync
@@ -75,7 +76,7 @@ def gate() -> LoginGate:
 
 
 def logs_in(login: Login) -> BrokerLogin:
-    return BrokerLogin(login, SETTING)
+    return BrokerLogin(lambda: login, SETTING)
 
 
 def renewed_at_once(login: BrokerLogin) -> Callable[..., object]:
@@ -193,3 +194,27 @@ async def test_new_connections_have_the_certificates_of_now(
         client.close()
     (line,) = caplog.messages
     assert "go on with the last certificates: ssl.truststore.location=" in line
+
+
+async def test_a_login_is_by_the_settings_in_force() -> None:
+    jaas = "listener.name.inside.plain.sasl.jaas.config"
+    texts = {
+        "listeners": "INSIDE://:0",
+        "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        jaas: 'a.PlainLoginModule required username="ann" password="old" user_ann="old";',
+    }
+    config = KafkaConfig(texts)
+    way = way_into(lambda: config, "INSIDE")
+    async with SecurePeer(begin=gate) as peer:
+        assert "refuses the login of ann" in await refusal(peer, way)
+
+        config = KafkaConfig(texts, dynamic_broker={jaas: texts[jaas].replace("old", "ann-secret")})
+        client = client_of(peer, way)
+        assert (await client.send(sync(b"x"))).assignment == b"x"
+        client.close()
+
+        config = KafkaConfig(texts | {jaas: "a.PlainLoginModule required;"})
+        assert "cannot be reached: " in await refusal(peer, way_into(lambda: config, "INSIDE"))
+        assert "no login at the broker at 127.0.0.1:" in await refusal(peer, way)
