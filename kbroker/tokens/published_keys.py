@@ -72,7 +72,7 @@ class PublishedKeys:
         while self._is_due():
             try:
                 keys = KeySet.parse(self._read())
-            except (OSError, ValueError) as error:
+            except Exception as error:  # the thread goes on, whatever comes from elsewhere
                 self._note_failure(error)
                 self._tried.set()
                 continue

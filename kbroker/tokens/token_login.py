@@ -91,7 +91,7 @@ def _place(
             min_period_ms=1000 * number("sasl.login.refresh.min.period.seconds"),
             buffer_ms=1000 * number("sasl.login.refresh.buffer.seconds"),
         ),
-        backoff_ms=number("sasl.login.retry.backoff.ms"),
+        backoff_ms=max(1, number("sasl.login.retry.backoff.ms")),
         backoff_max_ms=number("sasl.login.retry.backoff.max.ms"),
     )
 

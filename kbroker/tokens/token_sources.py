@@ -7,6 +7,7 @@ Law: no error holds a secret or a token. They block, so they are asked on thread
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from base64 import urlsafe_b64encode
@@ -28,6 +29,8 @@ from kbroker.tokens.token_request import (
 )
 from kbroker.tokens.web_fetch import OK, WebPlace, fetch
 
+_log = logging.getLogger(__name__)
+
 NowMs = Callable[[], int]  # by the clock on the wall
 _FAILING = 500  # the server and not us, from this status on
 
@@ -47,7 +50,9 @@ class TokenPlace:
 
 
 class FetchedTokens:
-    """A TokenSource that any thread may ask: it keeps a token until the next one is wanted."""
+    """A TokenSource that any thread may ask: it keeps a token, and fetches the next one on a thread
+    while that one is good, so that nobody waits for a server then.
+    """
 
     def __init__(
         self, tokens: TokenPlace, now_ms: NowMs, wait: Callable[[float], None] = time.sleep
@@ -62,20 +67,37 @@ class FetchedTokens:
 
     def __call__(self) -> BearerLogin:
         """Return a token that is valid for now. Raises NoTokenError."""
-        with self._one_at_a_time:
-            now_ms = self._now_ms()
-            kept = self._kept
-            if kept is None or now_ms >= self._renew_ms:
-                try:
-                    kept = self._kept = issued_token(self._fetched(), now_ms)
-                    self._renew_ms = self._tokens.window().opens_ms(kept, now_ms, random())
-                except (OSError, ValueError) as error:
-                    if kept is None or now_ms >= kept.ends_ms:
-                        url = self._tokens.place.url
-                        raise NoTokenError(
-                            f"there is no token from {url}: {_said(error)}"
-                        ) from None
-            return BearerLogin(kept.text, extensions=self._tokens.extensions)
+        kept = self._valid()
+        if kept is None:
+            with self._one_at_a_time:
+                kept = self._valid() or self._renewed()
+        elif self._now_ms() >= self._renew_ms and self._one_at_a_time.acquire(blocking=False):
+            threading.Thread(target=self._renew, name="kbroker-token", daemon=True).start()
+        return BearerLogin(kept.text, extensions=self._tokens.extensions)
+
+    def _valid(self) -> IssuedToken | None:
+        kept = self._kept
+        return kept if kept is not None and self._now_ms() < kept.ends_ms else None
+
+    def _renew(self) -> None:
+        """Fetch the next token; the lock is held, and is given back."""
+        try:
+            self._renewed()
+        except NoTokenError as error:
+            self._renew_ms = self._now_ms() + self._tokens.backoff_max_ms
+            _log.warning("the token that is there stays in use until it ends: %s", error)
+        finally:
+            self._one_at_a_time.release()
+
+    def _renewed(self) -> IssuedToken:
+        try:
+            text, now_ms = self._fetched(), self._now_ms()
+            self._kept = kept = issued_token(text, now_ms)
+        except (OSError, ValueError) as error:
+            url = self._tokens.place.url
+            raise NoTokenError(f"there is no token from {url}: {_said(error)}") from None
+        self._renew_ms = self._tokens.window().opens_ms(kept, now_ms, random())
+        return kept
 
     def _fetched(self) -> str:
         """Fetch a token, again and again while the server fails. Raises OSError, ValueError."""

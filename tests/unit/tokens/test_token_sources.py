@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from compat_tests.running.waiting import until
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import connection_settings
 from kbroker.sasl.login import Login, NoTokenError
@@ -78,7 +80,9 @@ def test_credentials_are_written_as_the_rfc_has_them_if_wanted() -> None:
     assert encoded["Authorization"] == "Basic YSUzQWI6YytkJTJG"
 
 
-def test_the_next_token_is_fetched_while_the_old_one_still_holds() -> None:
+def test_the_next_token_is_fetched_while_the_old_one_still_holds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     issuer, now_ms = Issuer(), [0]
     waits: list[float] = []
     with served(issuer) as url:
@@ -99,15 +103,25 @@ def test_the_next_token_is_fetched_while_the_old_one_still_holds() -> None:
         assert tokens().token == first
         assert waits == []
         now_ms[0] = 700_000
-        assert tokens().token == first
+        assert tokens().token == first  # while a thread asks
+        until(lambda: caplog.messages)
         assert waits == [0.1, 0.2]
+        assert "stays in use until it ends: there is no token from http://" in caplog.text
+        asked = len(issuer.asked)
+        assert tokens().token == first
+        assert len(issuer.asked) == asked  # not at each login
         now_ms[0] = 1_000_000
         with pytest.raises(
             NoTokenError, match=r"no token from http://.*: it answers with status 503"
         ):
             tokens()
         issuer.failing = None
-        assert tokens().token != first
+        now_ms[0] = time.time_ns() // 1_000_000
+        second = tokens().token
+        assert second != first
+        now_ms[0] += 900_000
+        issuer.lifetime_s = 2_000
+        until(lambda: tokens().token != second)
 
 
 @pytest.mark.parametrize(
