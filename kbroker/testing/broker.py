@@ -17,8 +17,13 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:  # a broker without security does without them
+    from kbroker.testing.client_settings import Access
+    from kbroker.testing.secured_broker import SecuredBroker
 
 _READY = "listening on "
 _WARNING = "warning: "
@@ -47,6 +52,12 @@ class Broker:
     `port` 0 takes a free one. `settings` go by Kafka's names. Several `brokers` are one cluster;
     all but the first listen on the next free ports. Without a directory `data` nothing is kept.
     All else is as `kbroker start` has it, except that variables of the environment do not count.
+
+        with Broker(tls=True, users={"ann": "secret"}) as broker:
+            producer = Producer(broker.client("ann", "confluent-kafka"))
+
+    With `tls` clients have to trust the authority in the file `ca`; this needs the extra
+    `kbroker[security]`. `users`, passwords by name, log in by SCRAM or PLAIN.
     """
 
     def __init__(
@@ -56,11 +67,16 @@ class Broker:
         settings: Mapping[str, object] | None = None,
         brokers: int = 1,
         data: str | os.PathLike[str] | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         texts = {name: _text(value) for name, value in (settings or {}).items()}
         self._secrets = _take_secrets(texts)
+        self._port = port
+        self._tls, self._users = tls, dict(users or {})
+        self._secured: SecuredBroker | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._options = [
-            f"--listen=127.0.0.1:{port}",
             f"--brokers={brokers}",
             *([] if data is None else [f"--data={os.fspath(data)}"]),
             # First, so that a setting of the caller's counts: nobody looks at a test's broker.
@@ -79,17 +95,48 @@ class Broker:
             raise BrokerError("the broker is not running: its address is known from its start on")
         return ",".join(self._addresses)
 
-    def start(self, lifeline: int = subprocess.PIPE) -> None:
+    @property
+    def ca(self) -> str:
+        """The file with the authority that clients have to trust, in PEM."""
+        found = self.access.ca
+        if found is None:
+            raise BrokerError("the broker has no certificate: it was made without tls=True")
+        return found
+
+    @property
+    def access(self) -> Access:
+        """The address and all else that a client needs to come in; another process can have it."""
+        bootstrap = self.bootstrap
+        if self._secured is None:
+            raise BrokerError("the broker lets in everybody: it has neither tls nor users")
+        return self._secured.access(bootstrap)
+
+    def client(self, user: str | None, library: str) -> Any:
+        """Return settings ready to use, see `Access.client`."""
+        return self.access.client(user, library)
+
+    def start(self, lifeline: int = subprocess.PIPE, files: str | None = None) -> None:
         """Return when clients can use it. Raises BrokerError.
 
-        It stops when `lifeline`, a descriptor to read from, comes to its end.
+        It stops when `lifeline`, a descriptor to read from, comes to its end. Certificates and
+        passwords are in a directory that goes with it, or in `files`, which stays.
         """
         __tracebackhide__ = True  # pytest shows the caller's line and the broker's sentence
         assert self._process is None, "it runs already"
         # A file, because a pipe that nobody reads would hold the broker up once it is full.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `_end` closes it
+        try:
+            settings = self._secure_settings(files)
+        except BaseException:
+            self._said.close()
+            self._let_files_go()
+            raise
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kbroker.cli", "start", "--stop-at-eof", *self._options],
+            [
+                *(sys.executable, "-P", "-m", "kbroker.cli", "start", "--stop-at-eof"),
+                *settings,
+                *self._options,
+            ],
             stdin=lifeline,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -102,6 +149,8 @@ class Broker:
             for line in self._all_said().splitlines():
                 if line.startswith(_WARNING):
                     warnings.warn(line.removeprefix(_WARNING), stacklevel=3)
+            if self._secured is not None:
+                self._secured.add_users(self.bootstrap)
         except BaseException:
             self._end()
             raise
@@ -157,6 +206,25 @@ class Broker:
 
         await asyncio.to_thread(self.stop)
 
+    def _secure_settings(self, files: str | None) -> list[str]:
+        """The arguments that say where to listen, and to whom."""
+        __tracebackhide__ = True
+        if not (self._tls or self._users):
+            return [f"--listen=127.0.0.1:{self._port}"]
+        from kbroker.errors import ExplainedError
+        from kbroker.testing.secured_broker import SecuredBroker
+
+        if files is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="kbroker-files-")
+            files = self._temporary.name
+        else:
+            os.makedirs(files, 0o700, exist_ok=True)
+        self._secured = SecuredBroker(Path(files), self._users, has_tls=self._tls)
+        try:
+            return [str(self._secured.settings_file(self._port))]
+        except ExplainedError as error:
+            raise BrokerError(str(error)) from error
+
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> list[str]:
         __tracebackhide__ = True
         assert process.stdout is not None
@@ -184,6 +252,13 @@ class Broker:
             except subprocess.TimeoutExpired:
                 process.kill()
         self._process, self._said, self._addresses = None, None, []
+        self._let_files_go()
+
+    def _let_files_go(self) -> None:
+        self._secured = None
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
 
 
 def addresses_in(lines: Iterable[str]) -> Iterator[str]:

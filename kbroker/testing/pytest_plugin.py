@@ -1,5 +1,6 @@
 """The pytest plugin: `kafka_bootstrap`, the address of a broker, and a topic (`kafka_topic`) and a
-consumer group (`kafka_group`) of the test's own.
+consumer group (`kafka_group`) of the test's own; `kafka_secure`, the way in to a broker with TLS
+and users.
 
 Law: a session that uses neither pays nothing: what costs time is imported where it is used.
 """
@@ -9,9 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from kbroker.testing.client_settings import Access
 
 _WORKER_KEY = "kbroker_run_directory"  # in what the controller of pytest-xdist tells its workers
 _DIRECTORY = "kbroker"
@@ -24,15 +28,50 @@ def kafka_bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     from kbroker.testing.broker import Broker, BrokerError
     from kbroker.testing.shared_broker import bootstrap_of_run
 
-    shared = getattr(request.config, "workerinput", {}).get(_WORKER_KEY)
+    shared = _shared_directory(request.config)
     try:
-        if shared is not None and Path(shared).exists():  # not on another machine
-            yield bootstrap_of_run(Path(shared))
+        if shared is not None:
+            yield bootstrap_of_run(shared)
         else:
             with Broker() as broker:
                 yield broker.bootstrap
     except BrokerError as error:
         pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def kafka_secure_users() -> dict[str, str]:
+    """Passwords of the users of `kafka_secure`, by name; a conftest.py may define others."""
+    return {"ann": "secret of ann", "bob": "secret of bob"}
+
+
+@pytest.fixture(scope="session")
+def kafka_secure(
+    request: pytest.FixtureRequest, kafka_secure_users: dict[str, str]
+) -> Iterator[Access]:
+    """The way in to a broker with TLS and users, for the whole run and all its workers:
+    `bootstrap`, the file `ca`, and `client("ann", "confluent-kafka")`, settings ready to use.
+    """
+    from kbroker.testing.broker import Broker, BrokerError
+    from kbroker.testing.shared_broker import access_of_run
+
+    shared = _shared_directory(request.config)
+    try:
+        if shared is not None:
+            yield access_of_run(shared, kafka_secure_users)
+        else:
+            with Broker(tls=True, users=kafka_secure_users) as broker:
+                yield broker.access
+    except BrokerError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def _shared_directory(config: pytest.Config) -> Path | None:
+    """The directory of what the workers of pytest-xdist share; None without them."""
+    named = getattr(config, "workerinput", {}).get(_WORKER_KEY)
+    if named is None or not Path(named).exists():  # as on another machine
+        return None
+    return Path(named)
 
 
 @pytest.fixture

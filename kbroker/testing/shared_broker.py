@@ -7,6 +7,7 @@ broker outlives the worker that started it, and ends when the controller does, h
     lifeline    the named pipe
     lock        held by the worker that looks whether there is a broker, or starts it
     bootstrap   where the broker listens, once it does
+    secure      the files of the one with TLS and users, and in `access` where that listens
 """
 
 from __future__ import annotations
@@ -15,13 +16,19 @@ import errno
 import os
 import shutil
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kbroker.testing.broker import Broker
+
+if TYPE_CHECKING:
+    from kbroker.testing.client_settings import Access
 
 _LIFELINE = "lifeline"
 _LOCK = "lock"
 _BOOTSTRAP = "bootstrap"
+_SECURE, _ACCESS = "secure", "access"
 _STOP_TIMEOUT_S = 30
 _PAUSE_S = 0.01
 
@@ -49,22 +56,40 @@ class Run:
 
 def bootstrap_of_run(directory: Path) -> str:
     """Where the run's broker listens; it is started when there is none. Raises BrokerError."""
+    return _known(directory, directory / _BOOTSTRAP, lambda: _started(Broker(), directory))
+
+
+def access_of_run(directory: Path, users: Mapping[str, str]) -> Access:
+    """The way in to the run's broker with TLS and these users, which is started when there is none.
+    Raises BrokerError.
+    """
+    from kbroker.testing.secured_broker import SecuredBroker
+
+    files = directory / _SECURE
+
+    def start() -> str:
+        return _started(Broker(tls=True, users=users), directory, str(files))
+
+    bootstrap = _known(directory, directory / _ACCESS, start)
+    return SecuredBroker(files, users, has_tls=True).access(bootstrap)
+
+
+def _known(directory: Path, place: Path, start: Callable[[], str]) -> str:
+    """The address that a file has, or that of the broker that `start` starts."""
     import fcntl
 
-    address = directory / _BOOTSTRAP
     with (directory / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not address.exists():
-            address.write_text(_started(directory), encoding="utf-8")
-        return address.read_text(encoding="utf-8")
+        if not place.exists():
+            place.write_text(start(), encoding="utf-8")
+        return place.read_text(encoding="utf-8")
 
 
-def _started(directory: Path) -> str:
-    broker = Broker()
+def _started(broker: Broker, directory: Path, files: str | None = None) -> str:
     lifeline = os.open(directory / _LIFELINE, os.O_RDONLY | os.O_NONBLOCK)  # even after the run
     try:
         os.set_blocking(lifeline, True)
-        broker.start(lifeline)
+        broker.start(lifeline, files)
     finally:
         os.close(lifeline)
     bootstrap = broker.bootstrap

@@ -188,9 +188,10 @@ def test_the_go_snippet_prints_what_its_comment_says(address: str, tmp_path: Pat
 
 
 def test_the_pytest_fixtures_work(tmp_path: Path) -> None:
-    (of_testing,) = [code for code in blocks("python", text_of("testing")) if "kafka_group" in code]
+    of_testing = [code for code in blocks("python", text_of("testing")) if "def test_" in code]
     (tmp_path / "test_sending.py").write_text(snippet("kafka_topic"))
-    (tmp_path / "test_reading.py").write_text(of_testing)
+    for number, code in enumerate(of_testing):
+        (tmp_path / f"test_{number}.py").write_text(code)
     (strict,) = blocks("ini", text_of("testing"))
     (tmp_path / "pytest.ini").write_text(strict)
 
@@ -199,7 +200,7 @@ def test_the_pytest_fixtures_work(tmp_path: Path) -> None:
         tmp_path,
     )
 
-    assert "2 passed" in output
+    assert "3 passed" in output
     assert "warning" not in output
 
 

@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from kbroker.testing import Broker, BrokerError
@@ -177,3 +179,36 @@ def test_a_broker_that_ended_by_itself_is_told() -> None:
 
     with pytest.raises(BrokerError, match="ended by itself with exit code -9"):
         broker.stop()
+
+
+def test_a_broker_with_tls_and_users_lets_in_who_knows_the_password(temporary: Path) -> None:
+    password = 'se cret\\"1'
+    with Broker(tls=True, users={"ann": password, "bob": "other"}) as broker:
+        producer = Producer(broker.client("ann", "confluent-kafka"))
+        producer.produce("orders", b"42")
+        assert producer.flush(20) == 0
+        consumer = KafkaConsumer(
+            "orders", auto_offset_reset="earliest", **broker.client("bob", "kafka-python")
+        )
+        assert next(consumer).value == b"42"
+        consumer.close()
+
+        errors: list[int] = []
+        wrong = {**broker.client("ann", "confluent-kafka"), "sasl.password": "other"}
+        stranger = Producer({**wrong, "error_cb": lambda error: errors.append(error.code())})
+        while not errors:
+            stranger.poll(0.1)
+        assert errors[0] == KafkaError._AUTHENTICATION
+        assert Path(broker.ca).read_text().startswith("-----BEGIN CERTIFICATE")
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # it has ended meanwhile
+                assert password not in process.read_text(errors="replace")
+
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_user_that_cannot_be_one_is_refused_before_a_broker_starts(temporary: Path) -> None:
+    with pytest.raises(ValueError, match="'a b' cannot be a user"), Broker(users={"a b": "x"}):
+        pass
+
+    assert list(temporary.iterdir()) == []

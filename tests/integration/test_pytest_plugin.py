@@ -47,6 +47,17 @@ def test_an_order_is_sent(kafka_bootstrap, kafka_topic):
     with open("used", "a") as used:
         print(kafka_bootstrap, file=used)
 """
+SECURED = """
+from confluent_kafka import Producer
+
+def test_ann_and_bob_come_in(kafka_secure):
+    for user in ("ann", "bob"):
+        producer = Producer(kafka_secure.client(user, "confluent-kafka"))
+        producer.produce("orders", user.encode())
+        assert producer.flush(20) == 0
+    with open("used", "a") as used:
+        print(kafka_secure.bootstrap, kafka_secure.ca, file=used)
+"""
 ENDLESS = """
 import os, time
 
@@ -121,6 +132,22 @@ def test_all_tests_of_a_run_share_a_broker_and_have_a_topic_and_a_group_each(
     assert len(set(groups)) == 4
     assert all(group.startswith("test_an_order_is_sent-") for group in groups)
     assert not is_served(bootstraps[0])
+    assert list(temporary.glob("kbroker-*")) == []
+
+
+@WORKERS
+def test_all_tests_of_a_run_share_a_broker_with_tls_and_users(
+    tmp_path: Path, temporary: Path, workers: str
+) -> None:
+    for name in ("test_books.py", "test_chairs.py"):
+        (tmp_path / name).write_text(SECURED)
+
+    output = run(tmp_path, workers)
+
+    assert "2 passed" in output
+    ((bootstrap, ca),) = {tuple(each) for each in used(tmp_path)}
+    assert not is_served(bootstrap)
+    assert not Path(ca).exists()
     assert list(temporary.glob("kbroker-*")) == []
 
 
