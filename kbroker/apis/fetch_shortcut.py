@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kbroker.apis.context import RequestContext, Services
-from kbroker.apis.fetch_answers import Answers, answered
+from kbroker.apis.fetch_answers import Answers, answered, count_sent
 from kbroker.apis.fetch_versions import (
     FIRST_VERSION_WITH_FORMAT_2,
     ISOLATION,
@@ -152,7 +152,7 @@ class FetchShortcut:
         records: list[Piece] = []
         for data in answers:
             if data.error_code:
-                return partial(_conclude, answers)
+                return partial(_conclude, self._asked_for, answers)
             filled += (data.partition_index, data.high_watermark, data.last_stable_offset)
             if self._has_start_offsets:
                 filled.append(data.log_start_offset)
@@ -186,8 +186,11 @@ class FetchShortcut:
         )
 
 
-def _conclude(answers: Answers, ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+def _conclude(
+    asked_for: list[FetchPartition], answers: Answers, ctx: RequestContext, request: FetchRequest
+) -> FetchResponse:
     """The handler of a request of which this was read already."""
+    count_sent(asked_for)  # what was found is not noted in the context that follows
     replicas, metadata = ctx.services.replicas, ctx.services.metadata
     context = FetchContext.of(
         replicas.fetch_sessions, request, ctx.api_version, metadata.topic_name, is_follower=False

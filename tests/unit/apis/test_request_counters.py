@@ -224,6 +224,25 @@ async def test_bytes_that_a_fetch_finds_before_it_waits_count_once(
     assert asker.values("BytesOutPerSec") == {("t",): 2 * SIZE}
 
 
+@pytest.mark.parametrize("repeats", [0, 3], ids=["decoded", "in the short way"])
+async def test_bytes_beside_a_partition_that_is_refused_count(
+    cluster: ReplicationCluster, asker: Asker, repeats: int
+) -> None:
+    for partition in range(2):
+        cluster.append(cluster.lead("t", partition), b"v", b"w")
+    request = fetch(0)
+    other = FetchRequest.FetchPartition(partition=1, partition_max_bytes=100_000)
+    request.topics[0].partitions.append(other)
+    for _ in range(repeats):
+        await asker.client.ask(request, 12)
+    other.fetch_offset = 99
+
+    await asker.client.ask(request, 12)
+
+    assert asker.client.short_ways == (repeats and repeats - 1)
+    assert asker.values("BytesOutPerSec") == {("t",): (2 * repeats + 1) * SIZE}
+
+
 async def test_a_topic_that_is_gone_stays_in_the_sums(
     cluster: ReplicationCluster, asker: Asker
 ) -> None:
