@@ -44,12 +44,13 @@ class CleanerCheckpoints:
 
     def save(self) -> None:
         """Write the files of directories where something changed."""
+        cleaned: dict[str, dict[TopicPartition, int]] = {}
+        for log in self._logs.all_logs():  # of thousands, few are compacted
+            if (end_offset := log.offsets.cleaned_end_offset) is not None:
+                home = log.directory.rpartition("/")[0]
+                cleaned.setdefault(home, {})[log.topic_partition] = end_offset
         for directory in self._online():
-            offsets = {
-                log.topic_partition: log.cleaned_end_offset
-                for log in self._logs_in(directory)
-                if log.cleaned_end_offset is not None
-            }
+            offsets = cleaned.get(directory.path, {})
             if offsets == self._saved.get(directory.path, {}):
                 continue
             self._saved[directory.path] = offsets

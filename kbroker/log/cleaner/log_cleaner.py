@@ -144,7 +144,8 @@ class LogCleaner:
         settings = self._settings()
         self._look_later(max(1, settings.log_cleaner_backoff_ms))  # whatever comes of this look
         self._checkpoints.save()
-        self._uncleanable &= set(self._logs.all_logs())
+        if self._uncleanable:
+            self._uncleanable &= set(self._logs.all_logs())
         while len(self._running) < settings.log_cleaner_threads:
             target = self._dirtiest()
             if target is None or not self._begin(target, settings):
