@@ -125,14 +125,14 @@ def _user(text: str) -> AlterUserScramCredentialsRequest:
 
 
 TOOL = Tool(
-    summary="draws the id of a cluster (random-uuid), and makes its first users (format).",
+    summary="draws ids of clusters (random-uuid), and adds first users (format).",
     options={
         "config": Option("The broker's settings: where its data is; needed for users.", "FILE"),
         "cluster-id": Option("Taken, without effect: the broker reads CLUSTER_ID.", "ID"),
         "ignore-formatted": Option("Taken, without effect."),
         "standalone": Option("Taken, without effect."),
         "add-scram": Option(
-            "A first user: SCRAM-SHA-256=[name=NAME,password=PASSWORD].",
+            "A first user: SCRAM-SHA-256=[name=NAME,password=TEXT].",
             "USER",
         ),
     },
