@@ -38,7 +38,8 @@ SASL = Unserved(
 )
 TLS = Unserved(
     "TLS on a listener without it",
-    "connect to another listener, or set security.protocol=PLAINTEXT in the client",
+    "connect to another listener, or set security.protocol=PLAINTEXT in the client "
+    "(SASL_PLAINTEXT with a login)",
 )
 HTTP = Unserved("HTTP", "connect with a Kafka client; `kbroker health` checks whether it answers")
 

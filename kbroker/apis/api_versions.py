@@ -14,6 +14,7 @@ listed.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
@@ -41,15 +42,19 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         ctx.connection.client_software_version = version
     from_brokers = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
     has_ids = gives_topic_ids(ctx.services.config.server.inter_broker_protocol_version)
-    response = ApiVersionsResponse(
-        api_keys=[
-            _entry(key, versions if has_ids else _by_name(key, versions))
-            for key, known, for_clients in registered().listed()
-            if (versions := known if from_brokers else for_clients)
-        ]
-    )
+    response = ApiVersionsResponse(api_keys=_entries(from_brokers, has_ids))
     _name_features(ctx, response)
     return response
+
+
+@cache
+def _entries(from_brokers: bool, has_ids: bool) -> list[ApiVersionsResponse.ApiVersion]:
+    """Return what is listed, made once: it is what each connection begins with."""
+    return [
+        _entry(key, versions if has_ids else _by_name(key, versions))
+        for key, known, for_clients in registered().listed()
+        if (versions := known if from_brokers else for_clients)
+    ]
 
 
 def _by_name(key: int, versions: Versions) -> Versions:
