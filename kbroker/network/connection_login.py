@@ -46,8 +46,8 @@ class ListenerLogins(NamedTuple):
     """Answers the request in a frame in its own form; None: it gets no answer. Raises
     ProtocolError.
     """
-    run: Callable[[Callable[[], Step]], FutureLike]
-    """Does work on a thread."""
+    run: Callable[[str, Callable[[], Step]], FutureLike]
+    """Does work for an address on a thread."""
     now: Callable[[], Moment]
     max_frame_bytes: int
 
@@ -84,7 +84,8 @@ class ConnectionLogin:
         gate, now = self._gate, self._logins.now()
         if gate.asks_slow_judge:
             kept = bytes(frame)  # the buffer need not stay
-            judged = self._logins.run(partial(self._judged, kept, now))
+            work = partial(self._judged, kept, now)
+            judged = self._logins.run(self._connection.peer_host, work)
             judged.add_done_callback(partial(self._answer_judged, memoryview(kept), answer))
             return True
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection_settings import ConnectionSettings, Login
@@ -18,7 +19,9 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, ErrorCode
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from kbroker.sasl.scram_client import ScramClient
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
 from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.start.start_refusals import refusals_of
@@ -34,6 +37,7 @@ SETTINGS = {
     "inter.broker.listener.name": "INSIDE",
     "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN,SCRAM-SHA-256",
     f"{L}plain.sasl.jaas.config": USERS,
+    f"{L}scram-sha-512.connections.max.reauth.ms": "60000",
     "listener.name.checked.sasl.enabled.mechanisms": "PLAIN",
     "listener.name.checked.plain.sasl.server.callback.handler.class": f"{__name__}:check",
     "listener.name.checked.plain.connections.max.reauth.ms": "60000",
@@ -82,8 +86,11 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
     await give("bob", "SCRAM-SHA-512", password="pen")
     await until(lambda: is_let_in(inside, "SCRAM-SHA-512", "bob", "pen"))
     assert not await is_let_in(inside, "SCRAM-SHA-256", "bob", "pencil")
+    session = await asyncio.to_thread(session_of_bob, inside, "pen")
     await give("bob")
     await until(lambda: is_not(is_let_in(inside, "SCRAM-SHA-512", "bob", "pen")))
+
+    assert await asyncio.to_thread(ends_with_the_next_login, session, "pen")
 
     assert await is_let_in(checked, "PLAIN", "zoe", "zoe-secret")
     assert not await is_let_in(checked, "PLAIN", "ann", "ann-secret")
@@ -135,6 +142,23 @@ async def mechanisms_put(server: KafkaServer, mechanisms: str) -> ErrorCode:
 
 async def is_not(answer: asyncio.Future[bool] | object) -> bool:
     return not await answer  # type: ignore[misc]
+
+
+def session_of_bob(port: int, password: str) -> BrokerLink:
+    login = Login(mechanism="SCRAM-SHA-512", username="bob", password=password)
+    return BrokerLink("127.0.0.1", port, 20, ConnectionSettings(login=login))
+
+
+def ends_with_the_next_login(link: BrokerLink, password: str) -> bool:
+    """Whether a session goes on, though its user is gone, until its client logs in again."""
+    assert link.ask(MetadataRequest(topics=[])).brokers
+    scram = ScramClient(SCRAM_MECHANISMS["SCRAM-SHA-512"], "bob", password, "nonce")
+    assert not link.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-512")).error_code
+    challenge = link.ask(SaslAuthenticateRequest(auth_bytes=scram.first())).auth_bytes
+    refused = link.ask(SaslAuthenticateRequest(auth_bytes=scram.final(challenge)))
+    with pytest.raises(OSError):  # noqa: PT011  whatever it is called
+        link.ask(MetadataRequest(topics=[]))
+    return bool(refused.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED)
 
 
 def connects(port: int, login: Login | None) -> bool:

@@ -32,7 +32,7 @@ from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
-from kbroker.server.background.worker_threads import WorkerThreads
+from kbroker.server.background.fair_threads import FairThreads
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
 from kbroker.server.broker.login_offers import OAUTHBEARER, LoginMeans, judge_of, offers_of
@@ -62,7 +62,7 @@ class BrokerLogins:
         self._credentials = CredentialCache()
         self._secret = b""
         self._judges: dict[str, ListenerJudge] = {}
-        self._threads = WorkerThreads(_THREADS, "login")
+        self._threads = FairThreads(_THREADS, "login")
 
     def follow(self, dynamic_configs: DynamicConfigManager) -> None:
         """Learn of all users with its start, and of their changes."""

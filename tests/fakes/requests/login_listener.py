@@ -69,7 +69,7 @@ class LoginListener:
         await wire.open(channel)
         return ListenedConnection(wire, channel)
 
-    def _run(self, work: Callable[[], Step]) -> asyncio.Future[Step]:
+    def _run(self, _host: str, work: Callable[[], Step]) -> asyncio.Future[Step]:
         future: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
 
         def do() -> None:

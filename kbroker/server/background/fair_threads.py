@@ -1,0 +1,57 @@
+"""Threads whose askers take turns: who asks a thousand times delays another by a turn.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+from threading import Thread
+from typing import Any
+
+from kbroker.server.background.worker_threads import WorkerThreads
+
+_Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+
+
+class FairThreads:
+    """At most `limit` threads."""
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._threads = WorkerThreads(limit, name)
+        self._free = limit
+        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()  # whose turn it is first
+
+    def run(self, asker: str, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Do `work` on a thread when it is the turn of `asker`; the future belongs to the loop."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(asker, deque()).append((work, future))
+        self._begin()
+        return future
+
+    def leave(self) -> list[Thread]:
+        """Let the threads end after the work handed over, without waiting; returns them."""
+        return self._threads.leave()
+
+    def _begin(self) -> None:
+        while self._free and self._waiting:
+            asker, waiting = self._waiting.popitem(last=False)
+            work, future = waiting.popleft()
+            if waiting:
+                self._waiting[asker] = waiting
+            self._free -= 1
+            self._threads.run(work).add_done_callback(partial(self._settle, future))
+
+    def _settle(self, future: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
+        self._free += 1
+        error = done.exception()
+        if future.done():  # nobody waits any more
+            pass
+        elif error is None:
+            future.set_result(done.result())
+        else:
+            future.set_exception(error)
+        self._begin()
