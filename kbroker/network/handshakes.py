@@ -12,20 +12,16 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
-import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.frame import HTTP_METHODS
 
 THREADS = 2
-_NICER = 5  # than the loop, which serves those who are in
 _PEEKED_BYTES = 4
 _TLS_HANDSHAKE = 0x16  # the type of a record
 _OTHER_KEYS = "ssl.enabled.protocols and ssl.cipher.suites of both sides have none in common"
@@ -53,7 +49,7 @@ class Handshakes:
     """The threads of all handshakes of a server, and the connections that wait for them."""
 
     def __init__(self, threads: int = THREADS) -> None:
-        self._pool = ThreadPoolExecutor(threads, "handshake", initializer=_be_nicer)
+        self._pool = ThreadPoolExecutor(threads, "handshake")
         self._free = threads
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
@@ -172,10 +168,3 @@ def _explained(error: ssl.SSLError) -> OSError | HandshakeError:
 def _settle(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _be_nicer() -> None:
-    """Let the loop's thread go first, where threads have priorities of their own."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + _NICER)
