@@ -83,7 +83,8 @@ def changed(
             if resource.type is ResourceType.BROKER:  # it also takes names that it does not know
                 there = _known(links, resource)
                 for name in sorted(set(names) - set(deletes) - there):
-                    tell(f"warning: unknown setting {name}{did_you_mean(name, there)}")
+                    if not _is_of_listener(name):
+                        tell(f"warning: unknown setting {name}{did_you_mean(name, there)}")
     return failures
 
 
@@ -150,6 +151,12 @@ def near_setting(names: Iterable[str], known: Iterable[str]) -> str:
     there = set(known)
     unknown = next((name for name in names if name not in there), None)
     return did_you_mean(unknown, there) if unknown is not None else ""
+
+
+def _is_of_listener(name: str) -> bool:
+    from kbroker.config.kafka_config import overriding_key
+
+    return overriding_key(name) is not None
 
 
 def _known(links: ClusterLinks, resource: Resource) -> set[str]:
