@@ -28,7 +28,7 @@ from kbroker.peers.metadata_waiter import MetadataView
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.turns import turn
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes.entity_configs import Names, Overrides, ZkEntityConfigs
+from kbroker.zk.nodes.entity_configs import Change, Names, Overrides, ZkEntityConfigs
 from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -101,10 +101,8 @@ class ConfigAdmin:
         """Give resources these settings and no others (KIP-133); None for success."""
         return await self._alter_each(resources, validate_only, _forgotten, twice)
 
-    async def change_user(self, user: str, change: Base) -> None:
-        """Replace what is stored of a user by the result of `change`, which may refuse by raising.
-        Raises KafkaError.
-        """
+    async def change_user(self, user: str, change: Change) -> None:
+        """Replace what is stored of a user. Raises KafkaError."""
         await self._update(zk_paths.USER_CONFIGS, zk_paths.sanitized(user), change)
 
     # ---- inside
@@ -137,7 +135,7 @@ class ConfigAdmin:
         read = partial(self._stored.overrides, entity_type, entity)
         return await patiently(self._tree, read)
 
-    async def _update(self, entity_type: str, entity: str, change: Base) -> None:
+    async def _update(self, entity_type: str, entity: str, change: Change) -> None:
         try:
             await patiently(self._tree, partial(self._stored.update, entity_type, entity, change))
         except NodeTooLargeError as error:

@@ -22,6 +22,7 @@ from kbroker.sasl.scram_keys import (
     ScramCredential,
 )
 from kbroker.turns import turn
+from kbroker.zk.nodes.entity_configs import Change
 
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
@@ -54,8 +55,8 @@ class UserChange:
         return kept | self.stored
 
 
-ChangeUser = Callable[[str, Callable[[dict[str, str]], dict[str, str]]], Awaitable[None]]
-"""(user, change): replaces what is stored of a user by the result of `change`, which may refuse."""
+ChangeUser = Callable[[str, Change], Awaitable[None]]
+"""(user, change): replaces what is stored of a user."""
 
 
 async def alter_users(

@@ -27,6 +27,8 @@ from kbroker.zk.tree import (
 from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
 Overrides = dict[str, str]
+Change = Callable[[Overrides], Overrides]
+"""The overrides afterwards, given those before; may refuse by raising."""
 Names = tuple[str | None, ...]
 """What an entity is called, and what it is within, the outer one first; None is the default."""
 
@@ -80,13 +82,10 @@ class ZkEntityConfigs:
         except NoNodeError:
             return []
 
-    async def update(
-        self, entity_type: str, name: str, change: Callable[[Overrides], Overrides]
-    ) -> None:
+    async def update(self, entity_type: str, name: str, change: Change) -> None:
         """Replace an entity's overrides by the result of `change`, and notify all brokers.
 
-        `change` may refuse by raising. Raises NoNodeError for a topic that does not exist,
-        NodeTooLargeError.
+        Raises NoNodeError for a topic that does not exist, and NodeTooLargeError.
         """
         path = zk_paths.config_path(entity_type, name)
         for _ in range(MAX_CONFLICTS):
@@ -106,9 +105,7 @@ class ZkEntityConfigs:
             return
         raise BadVersionError(path)
 
-    async def _write(
-        self, entity_type: str, path: str, change: Callable[[Overrides], Overrides]
-    ) -> Op:
+    async def _write(self, entity_type: str, path: str, change: Change) -> Op:
         try:
             data, stat = await self._zk.tree.get(path)
         except NoNodeError:
