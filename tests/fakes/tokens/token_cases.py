@@ -157,7 +157,7 @@ class TokenCases:
         fields = {"alg": algorithm, "kid": "rsa", **header}
         named = {name: value for name, value in fields.items() if value is not None}
         signing = jwt.get_algorithm_by_name(algorithm)
-        return _compact(
+        return compact(
             json.dumps(named),
             json.dumps(claims or self.claims),
             lambda text: signing.sign(text, key),
@@ -166,7 +166,7 @@ class TokenCases:
     def _raw(self, header: object, claims: str = "", secret: bytes = b"") -> str:
         """A token with an HMAC of the secret as its signature, or without any."""
         text = header if isinstance(header, str) else json.dumps(header)
-        return _compact(
+        return compact(
             text,
             claims or json.dumps(self.claims),
             lambda signed: hmac.digest(secret, signed, "sha256") if secret else b"",
@@ -179,6 +179,6 @@ class TokenCases:
         return self._token({**self.claims, **claims})
 
 
-def _compact(header: str, claims: str, sign: Callable[[bytes], bytes]) -> str:
+def compact(header: str, claims: str, sign: Callable[[bytes], bytes]) -> str:
     signed = f"{url64(header.encode())}.{url64(claims.encode())}"
     return f"{signed}.{url64(sign(signed.encode()))}"
