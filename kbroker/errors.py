@@ -231,6 +231,8 @@ class Trouble(StrEnum):
     NO_LEADER = "no-leader"
     NOT_ENOUGH_REPLICAS = "not-enough-replicas"
     PORT_IN_USE = "port-in-use"
+    OPEN_LISTENER = "open-listener"
+    CERTIFICATES = "certificates"
     KRAFT = "kraft"
     DIRECTORY_IN_USE = "directory-in-use"
     DIRECTORY_UNUSABLE = "directory-unusable"

@@ -60,9 +60,10 @@ def test_java_takes_the_files_of_the_admin_and_of_a_client(target: str, tmp_path
             said = run_java(classes, VERSION, "Logins", str(admin), str(ann))
     assert said.decode().split() == ["admin", "ann"]
 
-    with kbroker(tmp_path, *secure, "new-data") as address:
+    with kbroker(tmp_path, *secure, "new-data", "--brokers", "2") as address:
         login = ("--command-config", "secrets/admin.properties")
-        command(tmp_path, "topic", "create", "again", "--bootstrap", address, *login)
+        replicated = ("again", "--replication-factor", "2", "--bootstrap", address)
+        command(tmp_path, "topic", "create", *replicated, *login)
 
 
 def command(directory: Path, *words: str) -> None:

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kbroker.certificates.certificate_files import certificates_of, names_of
-from kbroker.errors import ExplainedError
+from kbroker.errors import ExplainedError, Trouble
 from kbroker.security_extra import check_security_extra
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 class CertificateDirectoryError(ExplainedError):
     """The directory cannot be used so; the message is one sentence."""
+
+    trouble = Trouble.CERTIFICATES
 
 
 class CertificateDirectory:

@@ -69,7 +69,7 @@ def make(
         CertificateDirectoryError,
         make_certificates,
     )
-    from kbroker.errors import ConfigError
+    from kbroker.errors import ConfigError, trouble_of
 
     place = CertificateDirectory(directory)
     now = datetime.now(UTC)
@@ -84,7 +84,7 @@ def make(
         )
         rows = [_row(place.path_of(file), place.text_of(file), now) for file in made]
     except (CertificateDirectoryError, ConfigError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
+        raise CommandError(str(error), ExitCode.USAGE, trouble_of(error)) from error
     print_rows(rows, _MADE, output)
     if not rows:
         say(f"{directory} has all of it already")

@@ -26,7 +26,7 @@ _OTHER_KEY = "of another certificate"
 
 
 @click.command(short_help="Say what stands in a certificate, and what is wrong with it.")
-@click.argument("place", metavar="FILE|HOST:PORT")
+@click.argument("place", type=click.Path(), metavar="FILE|HOST:PORT")  # completes files
 @output_option
 def show(place: str, output: str) -> None:
     """Print whom the certificates of a PEM file, or the one of a server, are for, until when, and

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from kbroker.config.http_addresses import HTTP_LISTENERS
 from kbroker.config.properties_file import parse_properties
-from kbroker.errors import ConfigError, ExplainedError, trouble_of
+from kbroker.errors import ConfigError, ExplainedError, Trouble, trouble_of
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.disk.temporary_file_system import TemporaryFileSystem
@@ -353,7 +353,7 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
             now=datetime.now(UTC),
         )
     except (CertificateDirectoryError, ConfigError) as error:
-        raise UsageError(f"--secure: {error}") from error
+        raise UsageError(f"--secure: {error}", trouble_of(error)) from error
     if settings.config.is_http_asked_for():
         return secured
     # Who reaches that address needs no login: nobody gets it without having asked.
@@ -424,7 +424,8 @@ def _check(settings: LoadedSettings, options: StartOptions) -> None:
     if found and settings.config.texts.get("listeners") == asked:
         raise UsageError(
             f"--listen {str(found[0]).partition('://')[2]} lets in everybody who reaches it: "
-            "--secure DIR asks for logins, --open says that it is meant"
+            "--secure DIR asks for logins, --open says that it is meant",
+            Trouble.OPEN_LISTENER,
         )
 
 

@@ -48,8 +48,15 @@ def open_end_points(config: KafkaConfig) -> tuple[EndPoint, ...]:
     return tuple(
         each
         for each in config.end_points()
-        if each.security_protocol == "PLAINTEXT" and not is_loopback(each.host)
+        if not is_loopback(each.host) and _lets_in_everybody(config, each)
     )
+
+
+def _lets_in_everybody(config: KafkaConfig, end_point: EndPoint) -> bool:
+    """Whether a listener asks neither for a login nor for a client's certificate."""
+    if end_point.security_protocol == "SSL":
+        return config.listener_setting("ssl.client.auth", end_point.listener_name)[1] != "required"
+    return end_point.security_protocol == "PLAINTEXT"
 
 
 def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:

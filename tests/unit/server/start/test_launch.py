@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kbroker.server.start.launch import (
     serve,
     server_of,
 )
+from kbroker.server.start.secure_directory import secure_directory
 
 QUORUM = ("process.roles=broker,controller", "controller.quorum.voters=1@a:9093,2@b:9093")
 SAID_OF_OPEN = (
@@ -165,7 +167,16 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
         pass
 
 
-def test_open_listeners_are_obeyed_if_they_are_meant_or_with_a_warning_if_written_down() -> None:
+def make_certificates_in(path: Path) -> tuple[str, ...]:
+    """Settings of a listener with TLS that other machines reach."""
+    secured = secure_directory(str(path), [":0"], hosts=(), machine="m", now=datetime.now(UTC))
+    stores = (f"{name}={text}" for name, text in secured.settings.items() if name[:4] == "ssl.")
+    return ("listeners=SSL://:0", "security.inter.broker.protocol=SSL", *stores)
+
+
+def test_open_listeners_are_obeyed_if_they_are_meant_or_with_a_warning_if_written_down(
+    tmp_path: Path,
+) -> None:
     options = StartOptions(listen=(":0",), is_open=True)
     with prepared(options, {}) as launch:
         assert launch.warnings() == ()
@@ -176,6 +187,13 @@ def test_open_listeners_are_obeyed_if_they_are_meant_or_with_a_warning_if_writte
         assert launch.warnings() == (SAID_OF_OPEN,)
     with prepared(StartOptions(), {"KAFKA_LISTENERS": "PLAINTEXT://:0"}) as launch:
         assert launch.warnings() == (SAID_OF_OPEN,)
+    certificates = make_certificates_in(tmp_path)
+    with prepared(StartOptions(overrides=certificates), {}) as launch:
+        assert launch.warnings() == (SAID_OF_OPEN.replace("PLAINTEXT", "SSL"),)
+    with prepared(
+        StartOptions(overrides=(*certificates, "ssl.client.auth=required")), {}
+    ) as launch:
+        assert launch.warnings() == ()
     with prepared(StartOptions(listen=("localhost:0", "[::1]:0")), {}) as launch:
         assert launch.warnings() == ()
 
