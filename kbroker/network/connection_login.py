@@ -49,6 +49,7 @@ class ListenerLogins(NamedTuple):
     run: Callable[[str, Callable[[], Step]], FutureLike]
     """Does work for an address on a thread."""
     now: Callable[[], Moment]
+    steady_ms: Callable[[], float]
     max_frame_bytes: int
 
     def login_of(self, connection: ConnectionInfo) -> ConnectionLogin:
@@ -81,11 +82,14 @@ class ConnectionLogin:
         """Take a frame, and call `answer` with what it comes to, at once or later; False, and
         nothing is done, if it passes.
         """
-        gate, now = self._gate, self._logins.now()
+        gate, logins = self._gate, self._logins
+        if gate.passes(frame, logins.steady_ms()):
+            return False
+        now = logins.now()
         if gate.asks_slow_judge:
             kept = bytes(frame)  # the buffer need not stay
             work = partial(self._judged, kept, now)
-            judged = self._logins.run(self._connection.peer_host, work)
+            judged = logins.run(self._connection.peer_host, work)
             judged.add_done_callback(partial(self._answer_judged, memoryview(kept), answer))
             return True
         try:

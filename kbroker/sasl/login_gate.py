@@ -30,6 +30,7 @@ from kbroker.sasl.exchange import Exchange, Identity, LoginRefusedError, Turn
 
 AGAIN_MS_MIN = 1_000
 """Between the beginnings of two logins again, as in Kafka: more are answered like stray ones."""
+_HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 _NAMED_MAX = 40  # characters of a client's own word in a reason
 _LOG_IN = "set security.protocol and sasl.mechanism in the client"
 _CHECK = "check user and password of the client"
@@ -105,6 +106,16 @@ class LoginGate:
     def asks_slow_judge(self) -> bool:
         """True if the next frame should be received on a thread."""
         return self._state is _State.TOKENS and self._offers[self._mechanism].is_slow
+
+    def passes(self, frame: memoryview, steady_ms: float) -> bool:
+        """True for most frames of a session; any other has to be received."""
+        ends_ms = self.session_ends_ms
+        return (
+            self._state is _State.OPEN
+            and ends_ms is not None
+            and steady_ms < ends_ms
+            and frame[:2] != _HANDSHAKE
+        )
 
     def receive(self, frame: bytes | memoryview, now: Moment) -> Step:
         """Take the next frame, without its size. After an error of a judge nothing passes."""

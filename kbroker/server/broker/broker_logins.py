@@ -104,6 +104,7 @@ class BrokerLogins:
             refuse=_refused,
             run=self._threads.run,
             now=self._moment,
+            steady_ms=self._clock.monotonic_ms,
             max_frame_bytes=_max_frame_bytes(self._config(), listener),
         )
 

@@ -56,6 +56,7 @@ class LoginListener:
             refuse=_refuse,
             run=self._run,
             now=lambda: Moment(self.time.now_ms(), int(self.time.monotonic_ms())),
+            steady_ms=self.time.monotonic_ms,
             max_frame_bytes=BEFORE_LOGIN_BYTES_MAX,
         )
         self.judged: list[Callable[[], None]] = []  # what a thread would do, when it is called
