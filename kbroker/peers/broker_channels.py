@@ -16,7 +16,7 @@ from kbroker.errors import KafkaError
 from kbroker.model import Broker, EndPoint
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.peers.way import PLAIN_WAY, NotLetInError, Way
-from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from kbroker.protocol.header import API_VERSIONS_KEY
 from kbroker.rare_lines import RareLines, note_of
 
 _log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ async def answers(end_point: EndPoint) -> bool:
         way = Way(connect_unverified)
     client = BrokerClient(reachable(end_point), "", PROBE_TIMEOUT_MS, way=way)
     try:
-        await client.send(ApiVersionsRequest())
+        await client.serves(API_VERSIONS_KEY, 0)  # only once may a client ask for it before a login
     except NotLetInError:
         return True
     except (OSError, TimeoutError, KafkaError):

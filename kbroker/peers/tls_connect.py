@@ -61,7 +61,7 @@ class TlsConnect:
 
 async def connect_unverified(make: Callable[[], BrokerConnection], host: str, port: int) -> None:
     """Open a connection to whoever it may be, to see whether somebody is there. Raises OSError,
-    NotLetInError only if the other side wants a certificate.
+    NotLetInError only if the other side says so.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -70,7 +70,8 @@ async def connect_unverified(make: Callable[[], BrokerConnection], host: str, po
 
 
 def _explained_to_nobody(host: str, port: int, error: OSError) -> OSError:
-    return error if distrusted(error) is None else _explained(host, port, error)
+    has_said_so = "ALERT" in (getattr(error, "reason", None) or "")
+    return _explained(host, port, error) if has_said_so else error
 
 
 def _stamp(tls: ClientTls) -> _Stamp:

@@ -39,7 +39,7 @@ class TlsTransport(asyncio.Transport):
         self._unsent = bytearray()
         self._is_watched = False  # for room to send
         self._is_paused = False  # the protocol is asked to write no more
-        self._is_closed = False
+        self._is_cut = self._is_closed = False  # by the other side, by this one
         protocol.connection_made(self)
         self._loop.add_reader(self._fd, self._receive)
         self._loop.call_soon(self._receive)  # what came with the end of the handshake
@@ -77,7 +77,7 @@ class TlsTransport(asyncio.Transport):
                 return
         else:
             self._loop.call_soon(self._receive)  # OpenSSL may hold more, which no socket shows
-        if not self._is_watched:
+        if not self._is_watched and not self._is_cut:
             self._send()
 
     def _send(self) -> None:
@@ -90,6 +90,8 @@ class TlsTransport(asyncio.Transport):
         except _BUSY:
             pass  # OpenSSL is given the same bytes again, and maybe more
         except OSError as error:
+            self._is_cut = True
+            self._receive()  # it may say why
             self._close(self._explain(error))
             return
         self._watch(is_wanted=bool(unsent))

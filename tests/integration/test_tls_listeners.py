@@ -21,6 +21,7 @@ from kbroker.client.connection_settings import ConnectionSettings, Tls
 from kbroker.config.config_resources import ResourceType
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
+from kbroker.peers.broker_channels import answers
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.sasl.login import Login
@@ -125,6 +126,9 @@ async def test_clients_have_the_name_of_their_certificate_or_login_and_strangers
     # As in Kafka, such a listener asks for certificates only by a setting of its own.
     assert await name_of("LOGIN", tls=running.tls(), login=login) == {"User:ann"}
 
+    # Another start asks so whether the broker is there.
+    for each in running.server.end_points:
+        assert await answers(each), each
     assert await name_of("STRICT", tls=running.tls()) == set()
     assert await name_of("STRICT", tls=running.tls(forged)) == set()
     assert await name_of("ASKED", tls=Tls()) == set()

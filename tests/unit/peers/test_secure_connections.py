@@ -169,6 +169,8 @@ async def test_whoever_is_not_trusted_is_named_with_what_to_do(
         assert (await client_of(peer, Way(unchecked)).send(sync(b"x"))).assignment == b"x"
     async with SecurePeer(certificates.server(client_auth="none")) as peer:
         assert await answers(peer.end_point)
+    async with SecurePeer(begin=gate) as peer:
+        assert await answers(peer.end_point)
     async with SecurePeer() as peer:
         assert not await answers(replace(peer.end_point, security_protocol="SSL"))
         assert "fails (" in (said := await refusal(peer, way))
