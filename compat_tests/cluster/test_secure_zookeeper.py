@@ -169,17 +169,20 @@ def test_a_directory_goes_there_with_kafka_s_rights_and_comes_back(
     values = secured.settings | {"listeners": "SASL_SSL://nowhere:1"}  # which is of no matter
     properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
 
-    def move(direction: str) -> None:
-        done = completed(
-            ["cluster", direction, "--data", str(alone.data), "--zookeeper", connect,
-             "--zookeeper-config", str(properties)]
-        )  # fmt: skip
+    def run(*arguments: str) -> str:
+        ways = ("--zookeeper", connect, "--zookeeper-config", str(properties))
+        done = completed(["cluster", *arguments, *ways])
         assert done.returncode == 0, done.stderr
+        return done.stderr
 
     monkeypatch.setenv("KAFKA_OPTS", secured.java_options)
-    move("export")
+    run("export", "--data", str(alone.data))
     assert secured.wrong_rights("/moved") == {}
-    move("import")
+    assert "for everybody" in run("protect", "--open")
+    assert set(secured.wrong_rights("/moved").values()) == {"world:anyone:31"}
+    assert f"nodes of {connect}: for those with this login" in run("protect")
+    assert secured.wrong_rights("/moved") == {}
+    run("import", "--data", str(alone.data))
     monkeypatch.delenv("KAFKA_OPTS")
     alone.start()
     wire = WireClient(alone.bootstrap)

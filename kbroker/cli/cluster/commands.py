@@ -17,6 +17,7 @@ from kbroker.cli.cluster.drain import drain
 from kbroker.cli.cluster.elect import elect
 from kbroker.cli.cluster.features import features
 from kbroker.cli.cluster.partition_states import STATE_COLUMNS, state_counts, state_rows
+from kbroker.cli.cluster.protect import protect
 from kbroker.cli.cluster.reassign import reassign
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
@@ -190,3 +191,4 @@ cluster.add_command(reassign)
 cluster.add_command(drain)
 cluster.add_command(export_tree)
 cluster.add_command(import_tree)
+cluster.add_command(protect)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.arguments.directory_argument import DirectoryArgument
+from kbroker.cli.cluster.ensemble import Ensemble, ensemble_options, refusal
 from kbroker.cli.shown.output import counted, options, say
 from kbroker.cli.shown.progress import CountedProgress
 from kbroker.errors import Trouble, trouble_of
@@ -22,10 +22,6 @@ from kbroker.errors import Trouble, trouble_of
 if TYPE_CHECKING:
     from kbroker.server.metadata_tree.tree_move import Move, MoveOptions, TreeHome
     from kbroker.zk.tree import Tree
-
-_SESSION_TIMEOUT_MS = 30_000
-_CONNECTION_TIMEOUT_MS = 10_000
-
 
 _copy_options = options(
     click.option(
@@ -36,20 +32,7 @@ _copy_options = options(
         metavar="DIR",
         help="Data directory of a stopped broker, or of several (as --brokers left it).",
     ),
-    click.option(
-        "--zookeeper",
-        "connect",
-        required=True,
-        metavar="HOST:PORT/chroot",
-        help="The ensemble, with the path under which the cluster's metadata is.",
-    ),
-    click.option(
-        "--zookeeper-config",
-        "properties",
-        metavar="FILE",
-        help="A broker's server.properties, of which the settings for ZooKeeper count: TLS, login, "
-        "zookeeper.set.acl.",
-    ),
+    ensemble_options,
     click.option(
         "--replace",
         is_flag=True,
@@ -76,7 +59,7 @@ def export_tree(
     # It logs what a broker does about a damaged journal; an export refuses such a journal.
     logging.getLogger("kbroker.zk.embedded").addHandler(logging.NullHandler())
     ends = f"source: {directory}, target: ZooKeeper at {connect}"
-    ensemble = _Ensemble(connect, properties, makes_chroot=not dry_run)
+    ensemble = Ensemble(connect, properties, makes_chroot=not dry_run)
     with _sentences(ends, connect):
         move = _run(directory, ensemble, copy, replace=replace, dry_run=dry_run)
     _report(move, connect, dry_run=dry_run)
@@ -101,7 +84,7 @@ def import_tree(
 
     # The source is never written, not even at a mistyped path.
     ends = f"source: ZooKeeper at {connect}, target: {directory}"
-    ensemble = _Ensemble(connect, properties, makes_chroot=False)
+    ensemble = Ensemble(connect, properties, makes_chroot=False)
     with _sentences(ends, connect):
         move = _run(directory, ensemble, copy, replace=replace, dry_run=dry_run)
     _report(move, directory, dry_run=dry_run)
@@ -114,7 +97,7 @@ def import_tree(
 
 def _run(
     directory: str,
-    ensemble: _Ensemble,
+    ensemble: Ensemble,
     copy: Callable[[TreeHome, Tree, MoveOptions], Awaitable[Move]],
     *,
     replace: bool,
@@ -140,49 +123,6 @@ def _run(
         progress.end()
 
 
-class _Ensemble:
-    """The ensemble of a copy, and the way into it."""
-
-    def __init__(self, connect: str, properties: str | None, *, makes_chroot: bool) -> None:
-        """`properties` is the path of a broker's settings. Raises CommandError."""
-        from kbroker.server.start.launch import UsageError
-        from kbroker.server.start.zookeeper_settings import zookeeper_access  # kazoo costs 100 ms
-
-        self._connect = connect
-        self._makes_chroot = makes_chroot
-        try:
-            self._access = zookeeper_access(properties, os.environ)
-        except UsageError as error:
-            raise CommandError(str(error), ExitCode.USAGE, trouble_of(error)) from error
-
-    async def open(self) -> Tree:
-        """Connect with that access. Raises CommandError."""
-        from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
-        from kbroker.zk.tree import TreeUnavailableError
-
-        connect = self._connect
-        try:
-            return await open_kazoo_tree(
-                connect,
-                _SESSION_TIMEOUT_MS,
-                _CONNECTION_TIMEOUT_MS,
-                access=self._access,
-                makes_chroot=self._makes_chroot,
-            )
-        except EnsembleUnreachableError as error:
-            *_, why = f"no answer: {error.complaint}".rstrip(": ").rsplit(": ", 1)
-            raise CommandError(
-                f"cannot connect to the ZooKeeper at {connect}: {why} (is it running? check "
-                "--zookeeper)",
-                ExitCode.CANNOT_CONNECT,
-                trouble_of(error),
-            ) from error
-        except TreeUnavailableError as error:
-            raise CommandError(str(error), ExitCode.CANNOT_CONNECT, trouble_of(error)) from error
-        except ValueError as error:
-            raise CommandError(f"--zookeeper {error}", ExitCode.USAGE) from error
-
-
 @contextmanager
 def _sentences(ends: str, connect: str) -> Iterator[None]:
     """Turn errors into one sentence each; `ends` names the source and the target."""
@@ -202,12 +142,7 @@ def _sentences(ends: str, connect: str) -> Iterator[None]:
             f"the copy broke off: {error}; repeat it", trouble=Trouble.COPY_BROKE_OFF
         ) from error
     except TreeError as error:
-        from kbroker.zk.ensemble.kazoo_requests import RefusedByEnsembleError
-        from kbroker.zk.ensemble.kazoo_tree import login_error
-
-        if not isinstance(error, RefusedByEnsembleError):
-            raise
-        raise CommandError(str(login_error(connect, error)), ExitCode.ITEM_FAILED) from error
+        raise refusal(connect, error) from error
 
 
 def _report(move: Move, target: str, *, dry_run: bool) -> None:

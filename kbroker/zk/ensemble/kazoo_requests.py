@@ -19,6 +19,7 @@ from kazoo.protocol.serialization import (
     Exists,
     GetChildren2,
     GetData,
+    SetACL,
     SetData,
     Sync,
     Transaction,
@@ -203,6 +204,10 @@ def children_request(path: str, *, watched: bool) -> Request:
 
 def get_many_request(paths: Sequence[str]) -> Request:
     return GetMany(paths)
+
+
+def set_rights_request(path: str, rights: Rights) -> Request:
+    return SetACL(path, _ACLS[rights], -1)
 
 
 def sync_request(path: str) -> Request:

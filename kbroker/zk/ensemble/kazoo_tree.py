@@ -22,6 +22,7 @@ from kbroker.tls.tls_context import client_context
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import Node, whole_path
+from kbroker.zk.ensemble.node_rights import BROKERS_NODES, RightsOf
 from kbroker.zk.tree import (
     NodeExistsError,
     NodeTooLargeError,
@@ -206,15 +207,7 @@ class KazooTree(Tree):
         return stat
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        whole = whole_path(self._calls.chroot, path)
-
-        def parse(answer: Any) -> list[str]:
-            if watch is not None:
-                self._calls.watches.add_children(whole, watch)
-            return sorted(answer[0])
-
-        request = requests.children_request(whole, watched=watch is not None)
-        names: list[str] = await self._calls.ask(self._calls.read(path, request, parse))
+        names: list[str] = await self._calls.ask(self._children_call(path, watch))
         return names
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
@@ -240,6 +233,26 @@ class KazooTree(Tree):
                 raise answer
             found.append(None if isinstance(answer, NoNodeError) else answer)
         return found
+
+    async def set_rights(self, rights_of: RightsOf) -> int:
+        """Give the nodes of brokers that are there these rights; returns their number. Raises
+        RefusedByEnsembleError, TreeUnavailableError.
+        """
+        paths = [*BROKERS_NODES, *(["/"] if self._calls.chroot else [])]
+        count = 0
+        while paths:
+            given = await self._ask_all([partial(self._rights_call, p, rights_of) for p in paths])
+            there = [path for path, gone in zip(paths, given, strict=True) if not _is_gone(gone)]
+            count += len(there)
+            parents = [path for path in there if path != "/"]
+            lists = await self._ask_all([partial(self._children_call, p, None) for p in parents])
+            paths = [
+                f"{path}/{name}"
+                for path, names in zip(parents, lists, strict=True)
+                if not _is_gone(names)
+                for name in names
+            ]
+        return count
 
     def add_session_listener(self, listener: SessionListener) -> None:
         self._calls.listeners.append(listener)
@@ -278,6 +291,22 @@ class KazooTree(Tree):
             return [_found(each, path) for each, path in zip(answer, paths, strict=True)]
 
         return self._calls.read(paths[0], requests.get_many_request(whole), parse)
+
+    def _children_call(self, path: str, watch: Watch | None) -> Call:
+        whole = whole_path(self._calls.chroot, path)
+
+        def parse(answer: Any) -> list[str]:
+            if watch is not None:
+                self._calls.watches.add_children(whole, watch)
+            return sorted(answer[0])
+
+        request = requests.children_request(whole, watched=watch is not None)
+        return self._calls.read(path, request, parse)
+
+    def _rights_call(self, path: str, rights_of: RightsOf) -> Call:
+        whole = whole_path(self._calls.chroot, path)
+        request = requests.set_rights_request(whole, rights_of(path))
+        return self._calls.read(path, request, lambda _: None)  # which may be done twice
 
     def _get_call(self, path: str, watch: Watch | None) -> Call:
         whole = whole_path(self._calls.chroot, path)
@@ -323,6 +352,13 @@ def _found(answer: Any, path: str) -> Node | None:
     if isinstance(error, NoNodeError):
         return None
     raise error
+
+
+def _is_gone(answer: Any) -> bool:
+    """True for a node that does not exist. Raises any other refusal."""
+    if isinstance(answer, TreeError) and not isinstance(answer, NoNodeError):
+        raise answer
+    return isinstance(answer, NoNodeError)
 
 
 async def _result(future: asyncio.Future[Any]) -> Any:

@@ -16,6 +16,13 @@ class Rights(Enum):
 
 RightsOf = Callable[[str], Rights]  # by the path of a node, without a chroot
 
+# What brokers keep at the top of their tree, which others may share if it has no chroot.
+BROKERS_NODES = (
+    "/admin", "/brokers", "/cluster", "/config", "/consumers", "/controller", "/controller_epoch",
+    "/delegation_token", "/feature", "/isr_change_notification", "/kafka-acl", "/kafka-acl-changes",
+    "/kafka-acl-extended", "/kafka-acl-extended-changes", "/kbroker", "/latest_producer_id_block",
+    "/log_dir_event_notification", "/migration",
+)  # fmt: skip
 # Passwords and secrets lie there, if only as hashes or encrypted.
 _SECRET = (
     "/config/brokers",
