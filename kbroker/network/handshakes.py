@@ -81,6 +81,7 @@ class Handshakes:
             await asyncio.shield(done)
         except asyncio.CancelledError:
             await asyncio.wait([done])  # its socket is about to be closed
+            done.exception()  # nobody else asks for it
             raise
 
     async def _turn(self, host: str) -> None:
