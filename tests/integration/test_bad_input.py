@@ -223,7 +223,11 @@ def test_a_truncated_frame_and_the_end_close_the_connection(connection: RawConne
 
 @pytest.mark.parametrize(
     ("sent", "protocol"),
-    [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (b"\x16\x03\x01\x02\0\x01\0", "TLS")],
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\0\x01\0", "TLS on a listener without it"),
+    ],
+    ids=["HTTP", "TLS"],
 )
 def test_a_client_of_another_protocol_is_named_once(
     caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str

@@ -10,7 +10,7 @@ from kbroker.cli.config.files import findings_in
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"listeners": "SSL://:9093"}, "TLS needs a key and its certificate"),
+        ({"listeners": "SSL://127.0.0.1:9093"}, "TLS needs a key and its certificate"),
         ({"kbroker.advertise": "here"}, "kbroker.advertise=here is not HOST:PORT"),
         ({"zookeeper.connect": "z:x:y"}, "zookeeper.connect: 'z:x:y' is not HOST:PORT"),
         ({"zookeeper.connect": "z:1", "broker.id": "2000"}, "broker.id=2000 is above"),
@@ -30,6 +30,10 @@ def test_what_keeps_a_broker_from_starting_is_an_error(
 
 
 def test_one_refusal_does_not_hide_another() -> None:
-    values = {"listeners": "SSL://:9093", "kbroker.advertise": "here", "num.partitions": "x"}
+    values = {
+        "listeners": "SSL://127.0.0.1:9093",
+        "kbroker.advertise": "here",
+        "num.partitions": "x",
+    }
 
     assert [found["severity"] for found in findings_in(values, None)] == ["error"] * 3
