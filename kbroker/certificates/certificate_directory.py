@@ -79,7 +79,7 @@ class CertificateDirectory:
             )
         self.check_empty()
         made = Authority.made(now)
-        with _sentences():
+        with _sentences(self._path):
             os.makedirs(self._path, exist_ok=True)
         self.write(_AUTHORITY_KEY, made.pem.key, is_secret=True)
         self.write(AUTHORITY, made.pem.certificate, is_secret=False)
@@ -87,7 +87,7 @@ class CertificateDirectory:
 
     def check_empty(self) -> None:
         """Raises CertificateDirectoryError if there is anything but hidden files."""
-        with _sentences():
+        with _sentences(self._path):
             found = os.listdir(self._path) if os.path.exists(self._path) else []
         others = sorted(each for each in found if each[0] != "." and each != "lost+found")
         if others:
@@ -98,7 +98,10 @@ class CertificateDirectory:
 
     def text_of(self, file: str) -> str:
         """Read a file. Raises CertificateDirectoryError."""
-        with _sentences(), open(self.path_of(file), encoding="utf-8", errors="replace") as opened:
+        with (
+            _sentences(self._path),
+            open(self.path_of(file), encoding="utf-8", errors="replace") as opened,
+        ):
             return opened.read()
 
     def write(self, file: str, text: str, *, is_secret: bool) -> None:
@@ -107,7 +110,7 @@ class CertificateDirectory:
         if self.has(file):
             raise CertificateDirectoryError(f"{path} is there already: it is not replaced")
         half = self.path_of(f".{file}.new")  # left by nobody but a process that was killed
-        with _sentences():
+        with _sentences(self._path):
             descriptor = os.open(
                 half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET if is_secret else _PUBLIC
             )
@@ -228,9 +231,10 @@ def folded(text: str) -> str:
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
+def _sentences(directory: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise CertificateDirectoryError(f"{error.filename}: {reason}") from error
+        where = error.filename or directory  # a full disk names no file
+        raise CertificateDirectoryError(f"{where}: {reason}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import ssl
 from datetime import UTC, datetime
 from ipaddress import ip_address
@@ -135,6 +137,19 @@ def test_a_directory_that_is_half_or_of_something_else_is_refused(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(CertificateDirectoryError, match="file"):
         made(tmp_path / "file" / "d")
+
+
+def test_a_full_disk_is_said_of_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(CertificateDirectoryError, match=r"/d: No space left on device"):
+        made(tmp_path / "d")
+    monkeypatch.undo()
+    assert made(tmp_path / "d") == ["ca.pem", "ca.key", "broker.pem"]  # nothing half was left
 
 
 def test_properties_of_a_client_have_all_that_it_needs(tmp_path: Path) -> None:
