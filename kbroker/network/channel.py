@@ -475,9 +475,9 @@ class Channel(Receiver):
     # Reading.
 
     def _settle(self) -> None:
-        """After received bytes or a finished request: make room, and read or do not."""
+        """After received bytes or a finished request: make room, unless a stranger sent ahead."""
         received = self._received
-        if not (self._busy and self._viewed):
+        if not (self._busy and (self._viewed or (self._login is not None and self.is_stranger))):
             received.settle(self._memory_granted)
         buffer = received.buffer
         if self._paused == (buffer is None or received.end < len(buffer)):

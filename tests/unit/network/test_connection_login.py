@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.network.receive_buffers import BASE_BYTES
 from kbroker.network.request_channel import Replier
 from kbroker.protocol.request import Accepted, Request, Response
 from kbroker.sasl.login_gate import LoginGate, Offer
@@ -132,6 +133,20 @@ async def test_a_judge_that_takes_its_time_keeps_its_own_connection_waiting() ->
     assert len(await client.answers()) == 1
     assert (client.principal, gone.principal) == ("User:ann", "User:ANONYMOUS")
     assert len(passed) == 1
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_what_strangers_send_ahead_takes_little_memory(is_slow: bool) -> None:
+    offers = {"PLAIN": Offer(lambda: PlainServer(USERS), is_slow=is_slow)}
+    listener = LoginListener(lambda: LoginGate(offers, answer_versions))
+    listener.processor.strangers.failed_delay_ms = 60_000
+    client = await listener.connect()
+    await client.send(handshake(), authenticate(WRONG))
+
+    await client.send_bytes(sized(bytes(900_000)))
+
+    assert client.channel.bytes_in <= 2 * BASE_BYTES
+    client.channel.close()
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
