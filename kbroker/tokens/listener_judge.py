@@ -106,7 +106,7 @@ def _judged(judge: Judge, login: BearerLogin) -> Identity | TokenRefusal:
     """Ask a judge of Python, whose errors and other values are refusals."""
     try:
         verdict: object = judge(login)
-    except Exception as error:
+    except BaseException as error:  # `sys.exit` of a judge would end the broker
         # Not its text, which may have the token.
         return TokenRefusal("invalid_token", f"the judge of tokens ended by {type(error).__name__}")
     if not isinstance(verdict, Identity | TokenRefusal):

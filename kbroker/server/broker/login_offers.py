@@ -120,7 +120,11 @@ def _check_by(name: str, handler: str) -> Check:
 
 def _checked(check: Check, username: str, password: str) -> bool:
     try:
-        return bool(check(username, password))
-    except Exception as error:
+        verdict: object = check(username, password)
+    except BaseException as error:  # `sys.exit` of a check would end the broker
         # Not its text, which may have the password.
         raise LoginRefusedError(f"the check of passwords ended by {type(error).__name__}") from None
+    if not isinstance(verdict, bool):  # most other values count as true: a coroutine does
+        kind = type(verdict).__name__
+        raise LoginRefusedError(f"the check of passwords gave a {kind}, neither True nor False")
+    return verdict

@@ -118,6 +118,8 @@ def test_a_judge_of_python_is_asked_where_it_may_take_its_time(
     (tmp_path / "my_judges.py").write_text(
         "from kbroker.sasl.exchange import Identity\n"
         "def judge(login):\n"
+        "    if login.token == 'exit':\n"
+        "        raise SystemExit\n"
         "    return Identity(login.token) if login.token != 'no' else 1 / 0\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -126,6 +128,7 @@ def test_a_judge_of_python_is_asked_where_it_may_take_its_time(
     assert judge.takes_time
     assert judge.judge(BearerLogin("ann")) == Identity("ann")
     assert reason(judge, "no") == "the judge of tokens ended by ZeroDivisionError"
+    assert reason(judge, "exit") == "the judge of tokens ended by SystemExit"
     nothing = made({**SIGNED, f"{P}{HANDLER}": "builtins:len"})
     assert "gave neither" in reason(nothing, "ann")
 
