@@ -19,14 +19,13 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
+from kbroker.sasl.scram_keys import MECHANISM_NUMBERS, OWN_SALT_BYTES
 
 Users = Mapping[str, Mapping[str, int]]
 """Iterations of credentials, by user and mechanism."""
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 
-_SALT_BYTES = 24
 _NUMBERS = {mechanism.sasl_name: number for number, mechanism in MECHANISM_NUMBERS.items()}
 
 
@@ -95,7 +94,7 @@ def with_password(
     """
     upsertions = []
     for name in mechanisms:
-        number, salt = _NUMBERS[name], secrets.token_bytes(_SALT_BYTES)
+        number, salt = _NUMBERS[name], secrets.token_bytes(OWN_SALT_BYTES)
         salted = MECHANISM_NUMBERS[number].salted(password, salt, iterations)
         upsertions.append(
             Upsertion(

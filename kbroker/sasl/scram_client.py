@@ -14,6 +14,7 @@ from kbroker.sasl.scram_keys import ITERATIONS_MIN, Derive, ScramMechanism, enco
 from kbroker.sasl.scram_messages import NO_BINDING, ScramError, as_text, from_base64
 
 ITERATIONS_MAX = 1_000_000  # a server that asks for more keeps us busy for a second and longer
+_DIGITS_MAX = 9
 
 
 class ScramClient:
@@ -45,10 +46,11 @@ class ScramClient:
         nonce, salt, iterations = fields.get("r", ""), fields.get("s", ""), fields.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise ScramError("it did not repeat the client's nonce")
-        if not iterations.isdecimal() or not (ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX):
+        is_number = iterations.isdecimal() and len(iterations) <= _DIGITS_MAX
+        if not is_number or not (ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX):
             raise ScramError(
-                f"it asks for {iterations or 'no'} iterations, allowed are {ITERATIONS_MIN} to "
-                f"{ITERATIONS_MAX}"
+                f"it asks for {iterations[:_DIGITS_MAX] or 'no'} iterations, allowed are "
+                f"{ITERATIONS_MIN} to {ITERATIONS_MAX}"
             )
         mechanism = self._mechanism
         salted = self._derive(mechanism, self._password, from_base64(salt), int(iterations))

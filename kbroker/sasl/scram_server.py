@@ -8,12 +8,20 @@ whoever asks.
 from __future__ import annotations
 
 import hmac
-import string
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kbroker.sasl.exchange import OTHER_AUTHZID, Identity, LoginRefusedError, Turn
-from kbroker.sasl.scram_keys import ITERATIONS_MIN, ScramCredential, ScramMechanism, encoded
+from kbroker.sasl.scram_keys import (
+    ITERATIONS_MIN,
+    OWN_ITERATIONS,
+    OWN_SALT_BYTES,
+    SALT_BITS,
+    ScramCredential,
+    ScramMechanism,
+    encoded,
+    kafkas_salt,
+)
 from kbroker.sasl.scram_messages import (
     ClientFinal,
     ClientFirst,
@@ -21,9 +29,6 @@ from kbroker.sasl.scram_messages import (
     parse_client_final,
     parse_client_first,
 )
-
-_DIGITS = string.digits + string.ascii_lowercase
-_SALT_BITS = 130  # as Kafka's tools make salts: a number of so many bits with digits and letters
 
 
 class ScramUser(NamedTuple):
@@ -109,14 +114,11 @@ class ScramServer:
     def _made_up(self, username: str) -> ScramCredential:
         name = f"{self._mechanism.sasl_name}\0{username}".encode()
         made_up = self._mechanism.mac(self._made_up_key, name)
+        # Salts and iterations of half of them are those of Kafka's tools, of the others our own,
+        # for all mechanisms of a name: they are what users have who exist.
+        number = int.from_bytes(made_up, "big") >> (8 * len(made_up) - SALT_BITS)
+        salt, iterations = kafkas_salt(number), ITERATIONS_MIN
+        if hmac.digest(self._made_up_key, username.encode(), "sha256")[0] & 1:
+            salt, iterations = made_up[:OWN_SALT_BYTES], OWN_ITERATIONS
         # No proof fits these keys, and none would let anybody in: there is no identity.
-        return ScramCredential(_made_up_salt(made_up), made_up, made_up, ITERATIONS_MIN)
-
-
-def _made_up_salt(made_up: bytes) -> bytes:
-    number = int.from_bytes(made_up, "big") >> (8 * len(made_up) - _SALT_BITS)
-    digits = ""
-    while number:
-        number, digit = divmod(number, len(_DIGITS))
-        digits = _DIGITS[digit] + digits
-    return digits.encode()
+        return ScramCredential(salt, made_up, made_up, iterations)

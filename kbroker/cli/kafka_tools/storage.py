@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 
 import click
 
@@ -15,7 +16,6 @@ from kbroker.cli.shown.output import say
 from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
 _ACTIONS = ("random-uuid", "format")
-_SALT_BYTES = 24
 _USER = re.compile(r"(?P<mechanism>[^=]+)=\[(?P<fields>.*)\]", re.DOTALL)
 _FIELD = re.compile(r'(?P<name>\w+)=(?:"(?P<quoted>[^"]*)"|(?P<plain>[^,]*))(?:,|$)')
 
@@ -79,7 +79,9 @@ def _user(text: str) -> AlterUserScramCredentialsRequest:
         ITERATIONS_MAX,
         ITERATIONS_MIN,
         MECHANISM_NUMBERS,
+        SALT_BITS,
         decoded,
+        kafkas_salt,
     )
 
     match = _USER.fullmatch(text)
@@ -103,7 +105,8 @@ def _user(text: str) -> AlterUserScramCredentialsRequest:
         )
     try:
         iterations = int(fields.get("iterations", ITERATIONS_MIN))
-        salt = decoded(fields["salt"]) if "salt" in fields else os.urandom(_SALT_BYTES)
+        drawn = kafkas_salt(secrets.randbits(SALT_BITS))
+        salt = decoded(fields["salt"]) if "salt" in fields else drawn
         salted = decoded(fields["saltedpassword"]) if is_salted else None
     except ValueError:
         raise ToolError(

@@ -16,11 +16,10 @@ from kbroker.client.scram_users import Users, with_password, without
 from kbroker.client.unknown_names import no_such
 from kbroker.errors import KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from kbroker.sasl.scram_keys import ITERATIONS_MAX, ITERATIONS_MIN, SCRAM_MECHANISMS
+from kbroker.sasl.scram_keys import ITERATIONS_MAX, ITERATIONS_MIN, OWN_ITERATIONS, SCRAM_MECHANISMS
 
 _COLUMNS = ("user", "mechanism", "iterations")
 _CHANGES = ("user", "mechanism", "change")
-_ITERATIONS = 8_192  # twice Kafka's least: a login costs its client 5 ms
 _ALL = tuple(SCRAM_MECHANISMS)
 
 
@@ -42,7 +41,7 @@ _credential_options = options(
     click.option(
         "--iterations",
         type=click.IntRange(ITERATIONS_MIN, ITERATIONS_MAX),
-        default=_ITERATIONS,
+        default=OWN_ITERATIONS,
         show_default=True,
         help="How much work it is to try a password.",
     ),

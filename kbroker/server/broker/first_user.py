@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import secrets
 
-from kbroker.sasl.scram_keys import ITERATIONS_MIN, SCRAM_MECHANISMS, ScramCredential
+from kbroker.sasl.scram_keys import (
+    OWN_ITERATIONS,
+    OWN_SALT_BYTES,
+    SCRAM_MECHANISMS,
+    ScramCredential,
+)
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import Overrides, ZkEntityConfigs
 from kbroker.zk.zk_utils import ZkUtils
-
-_SALT_BYTES = 16
 
 
 async def add_first_user(zk: ZkUtils, login: str) -> None:
@@ -23,7 +26,7 @@ async def add_first_user(zk: ZkUtils, login: str) -> None:
     credentials = {
         mechanism.sasl_name: str(
             ScramCredential.of_password(
-                mechanism, password, secrets.token_bytes(_SALT_BYTES), ITERATIONS_MIN
+                mechanism, password, secrets.token_bytes(OWN_SALT_BYTES), OWN_ITERATIONS
             )
         )
         for mechanism in SCRAM_MECHANISMS.values()

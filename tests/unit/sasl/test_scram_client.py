@@ -42,6 +42,7 @@ def test_signs_of_the_syntax_in_a_name_are_escaped() -> None:
         (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4095".encode(), "4095 iterations"),
         (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1000001".encode(), "1000001 iterations"),
         (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=-1".encode(), "-1 iterations"),
+        (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i={'9' * 5000}".encode(), "999999999 iterations"),
         (f"r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==".encode(), "no iterations"),
         (f"r={NONCE}x,s=?,i=4096".encode(), "not base64"),
         (f"m=x,r={NONCE}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode(), "an extension"),

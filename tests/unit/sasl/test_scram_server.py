@@ -4,11 +4,13 @@ login.
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from kbroker.sasl.exchange import Identity, LoginRefusedError
 from kbroker.sasl.scram_client import ScramClient
-from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential, encoded
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential, ScramMechanism, encoded
 from kbroker.sasl.scram_server import ScramServer, ScramUser
 from tests.unit.sasl.scram_examples import EXAMPLES, Example
 
@@ -108,10 +110,27 @@ def challenge_of(name: str, made_up_key: bytes = b"key") -> bytes:
     return server(made_up_key).receive(client(name).first()).token
 
 
+def test_unknown_users_look_like_those_of_both_kinds_of_tools() -> None:
+    def look(name: str, mechanism: ScramMechanism = SHA_256) -> tuple[bool, bytes]:
+        scram = ScramServer(mechanism, lambda *_: None, "theirs", b"key")
+        challenge = scram.receive(client(name).first()).token
+        _, salt, iterations = (part[2:] for part in challenge.split(b","))
+        found = base64.b64decode(salt)
+        is_kafkas = found.isalnum() and found.islower()
+        assert len(found) == 24 or is_kafkas
+        return is_kafkas, iterations
+
+    looks = {name: look(name) for name in map(str, range(50))}
+
+    assert set(looks.values()) == {(True, b"4096"), (False, b"8192")}
+    for name, found in looks.items():
+        assert look(name, SCRAM_MECHANISMS["SCRAM-SHA-512"]) == found
+
+
 def test_unknown_users_are_asked_for_a_proof_with_a_salt_that_stays_the_same() -> None:
     assert challenge_of("nobody") == challenge_of("nobody")
     assert len({challenge_of("nobody"), challenge_of("no one"), challenge_of("nobody", b"k")}) == 3
-    assert challenge_of("weak").endswith(b",i=4096")  # as if unknown: Kafka's minimum
+    assert not challenge_of("weak").endswith(b",i=4095")  # as if unknown
 
 
 @pytest.mark.parametrize("name", ["nobody", "weak", NAME])
