@@ -15,7 +15,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -97,11 +97,15 @@ class CertificateDirectory:
             )
 
     def text_of(self, file: str) -> str:
-        """Read a file. Raises CertificateDirectoryError."""
-        with (
-            _sentences(self._path),
-            open(self.path_of(file), encoding="utf-8", errors="replace") as opened,
-        ):
+        """Read a file. Raises CertificateDirectoryError, also if it is not of this user, root or
+        the owner of the directory: in one that all may write to, anybody could have put it there.
+        """
+        path = self.path_of(file)
+        with _sentences(self._path), open(path, encoding="utf-8", errors="replace") as opened:
+            owner = os.fstat(opened.fileno()).st_uid
+            own = os.geteuid() if hasattr(os, "geteuid") else owner
+            if owner not in (own, 0, os.stat(self._path).st_uid):
+                raise CertificateDirectoryError(f"{path} belongs to another user, number {owner}")
             return opened.read()
 
     def write(self, file: str, text: str, *, is_secret: bool) -> None:
@@ -109,10 +113,12 @@ class CertificateDirectory:
         path = self.path_of(file)
         if self.has(file):
             raise CertificateDirectoryError(f"{path} is there already: it is not replaced")
-        half = self.path_of(f".{file}.new")  # left by nobody but a process that was killed
+        half = self.path_of(f".{file}.new")
         with _sentences(self._path):
+            with suppress(FileNotFoundError):
+                os.unlink(half)  # of a process that was killed, or of a spy
             descriptor = os.open(
-                half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET if is_secret else _PUBLIC
+                half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET if is_secret else _PUBLIC
             )
             with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
                 opened.write(text)

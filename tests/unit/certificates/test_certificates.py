@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import ssl
+import stat
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -150,6 +151,32 @@ def test_a_full_disk_is_said_of_the_directory(
         made(tmp_path / "d")
     monkeypatch.undo()
     assert made(tmp_path / "d") == ["ca.pem", "ca.key", "broker.pem"]  # nothing half was left
+
+
+def test_a_secret_goes_to_no_file_of_another(tmp_path: Path) -> None:
+    directory, elsewhere = CertificateDirectory(str(tmp_path / "d")), tmp_path / "elsewhere"
+    (tmp_path / "d").mkdir()
+    elsewhere.write_text("as it was")
+    (tmp_path / "d" / ".a.pem.new").symlink_to(elsewhere)
+    (tmp_path / "d" / ".b.pem.new").touch(0o644)
+
+    directory.write("a.pem", "a secret", is_secret=True)
+    directory.write("b.pem", "a secret", is_secret=True)
+
+    assert elsewhere.read_text() == "as it was"
+    for name in ("a.pem", "b.pem"):
+        status = (tmp_path / "d" / name).lstat()
+        assert (stat.S_ISREG(status.st_mode), status.st_mode & 0o777) == (True, 0o600)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_what_another_user_has_put_there_is_not_used(tmp_path: Path) -> None:
+    made(tmp_path)
+    os.chown(tmp_path / "ca.key", 12_345, -1)
+    with pytest.raises(CertificateDirectoryError, match=r"ca.key belongs to another user"):
+        made(tmp_path, "ann")
+    os.chown(tmp_path, 12_345, -1)
+    assert "ann.pem" in made(tmp_path, "ann")  # the directory is that user's
 
 
 def test_properties_of_a_client_have_all_that_it_needs(tmp_path: Path) -> None:
