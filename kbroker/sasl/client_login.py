@@ -78,7 +78,7 @@ class ClientLogin:
         except StopIteration:
             self.session_ms = answer.session_lifetime_ms
             return None
-        except ScramError as error:
+        except (ScramError, ValueError) as error:  # the latter: a message that cannot be made
             raise LoginFailedError(LoginTrouble.BROKEN, str(error)) from error
         return SaslAuthenticateRequest(auth_bytes=token)
 

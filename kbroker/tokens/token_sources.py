@@ -72,7 +72,10 @@ class FetchedTokens:
             with self._one_at_a_time:
                 kept = self._valid() or self._renewed()
         elif self._now_ms() >= self._renew_ms and self._one_at_a_time.acquire(blocking=False):
-            threading.Thread(target=self._renew, name="kbroker-token", daemon=True).start()
+            try:
+                threading.Thread(target=self._renew, name="kbroker-token", daemon=True).start()
+            except RuntimeError:  # the system has no thread for now
+                self._one_at_a_time.release()
         return BearerLogin(kept.text, extensions=self._tokens.extensions)
 
     def _valid(self) -> IssuedToken | None:

@@ -94,6 +94,15 @@ def test_a_server_that_does_not_prove_itself_is_not_believed() -> None:
     assert failed.value.trouble is LoginTrouble.BROKEN
 
 
+def test_an_extension_that_no_message_can_carry_is_a_login_that_fails() -> None:
+    tokens = BearerLogin("good", extensions={"logical-cluster": "x"})
+    client = ClientLogin(Login(mechanism="OAUTHBEARER", tokens=lambda: tokens), "nonce")
+    client.begin()
+
+    with pytest.raises(LoginFailedError, match="a token or an extension has a sign"):
+        client.receive(SaslHandshakeResponse(mechanisms=["OAUTHBEARER"]))
+
+
 def test_a_salted_password_is_derived_once_and_shown_nowhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

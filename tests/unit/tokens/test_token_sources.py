@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -178,6 +179,28 @@ def test_a_token_is_read_from_a_file_and_again_when_it_is_old(tmp_path: Path) ->
         token = issuer.token(user)
         file.write_text(f"{token}\n")
         assert token_of(login).token == token
+
+
+def test_a_token_is_renewed_though_there_was_no_thread_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    issuer, file, now_ms = Issuer(), tmp_path / "token", [0]
+    file.write_text(issuer.token(iat=0, exp=1_000))
+    tokens = FetchedTokens(
+        TokenPlace(place=WebPlace(url=file.as_uri()), request=None), lambda: now_ms[0]
+    )
+    first = tokens()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        now_ms[0] = 990_000
+        assert tokens() == first
+
+    file.write_text(second := issuer.token(iat=1_000, exp=2_000))
+    now_ms[0] = 1_000_000
+    assert tokens().token == second
 
 
 def test_a_token_that_nobody_signs_says_what_its_options_say() -> None:
