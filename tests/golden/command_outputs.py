@@ -331,6 +331,7 @@ def _reach_an_ensemble_of_files() -> None:
     from kbroker.zk.embedded.embedded_tree import EmbeddedTree
     from kbroker.zk.embedded.tree_directory import TreeDirectory
     from kbroker.zk.ensemble import kazoo_tree
+    from kbroker.zk.tree_copy import read_tree
 
     open_kazoo_tree = kazoo_tree.open_kazoo_tree
 
@@ -340,7 +341,13 @@ def _reach_an_ensemble_of_files() -> None:
             return await open_kazoo_tree(connect, 300, 300, makes_chroot=makes_chroot, **access)
         path = Path("ensemble", chroot.strip("/"))
         path.mkdir(parents=True, exist_ok=True)
-        return EmbeddedTree(SystemClock(), TreeDirectory(RealFileSystem(), str(path))).session()
+        tree = EmbeddedTree(SystemClock(), TreeDirectory(RealFileSystem(), str(path))).session()
+
+        async def set_rights(_: object) -> int:  # which such a tree has none of
+            return len((await read_tree(tree)).nodes)
+
+        tree.set_rights = set_rights  # type: ignore[attr-defined]
+        return tree
 
     kazoo_tree.open_kazoo_tree = open_tree
 
