@@ -61,7 +61,7 @@ NOT_IN_KBROKER: tuple[Reason, ...] = (
         "kafka_network_socketserver_controlplane*",
     ),
     Reason(
-        "there are no logins that run out",
+        "sessions of logins that run out are in the log, not counted",
         "kafka_network_socketserver_expiredconnectionskilledcount",
     ),
     Reason(
