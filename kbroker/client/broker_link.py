@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import CLIENT_ID, UNSECURED, ConnectionSettings
-from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls, refused
+from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls, refused, tls_hint
 from kbroker.client.sasl_login import log_in
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.api_keys import ApiKey
@@ -254,6 +254,8 @@ class BrokerLink:
             reason = tls_reason(error, self.name)
             if reason is not None:
                 return reason
+        elif not self._served:  # a port with TLS may close before it has read what it was sent
+            return f"{_reason(error)} {tls_hint(self._settings)}"
         if self._served and not self._is_proven and self._settings.login is None:
             return f"{_reason(error)} {login_hint(self._settings)}"
         return _reason(error)

@@ -39,6 +39,15 @@ def no_tls(settings: ConnectionSettings) -> str:
     return f"this port does not speak TLS: give the port that does, or security.protocol={plain}"
 
 
+def tls_hint(settings: ConnectionSettings) -> str:
+    """Return a hint for a port that cuts the connection at the first bytes without TLS."""
+    protocol = "SSL, or SASL_SSL with a login" if settings.login is None else "SASL_SSL"
+    return (
+        f"at the first bytes: if the port speaks TLS, give security.protocol={protocol}, and "
+        "ssl.ca.location=FILE"
+    )
+
+
 def login_hint(settings: ConnectionSettings) -> str:
     """Return a hint for a broker that cuts the connection at its first request."""
     return (

@@ -132,7 +132,9 @@ async def test_clients_have_the_name_of_their_certificate_or_login_and_strangers
     assert await name_of("STRICT", tls=running.tls()) == set()
     assert await name_of("STRICT", tls=running.tls(forged)) == set()
     assert await name_of("ASKED", tls=Tls()) == set()
-    assert await name_of("ASKED") == set()
+    without_tls = Bootstrap(f"127.0.0.1:{running.ports['ASKED']}", ConnectionSettings())
+    with pytest.raises(ClientError, match="if the port speaks TLS, give security"):
+        await in_thread(ClusterLinks, without_tls)
     for listener, begins in (("LOGIN", b"GET / HTTP/1.1\r\n"), ("ASKED", b"\x80")):
         await in_thread(says, running.ports[listener], begins)
     await in_thread(says, running.ports["PLAIN"], b"\x16\x03\x01\x02\x00\x01\x00")

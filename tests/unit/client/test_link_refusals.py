@@ -10,7 +10,7 @@ import pytest
 from kbroker.client.broker_link import readable
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import UNSECURED, ConnectionSettings, Tls
-from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls
+from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls, tls_hint
 from kbroker.sasl.login import Login
 
 LOGIN = Login(mechanism="PLAIN", username="ann", password="x")
@@ -26,6 +26,7 @@ LOGIN = Login(mechanism="PLAIN", username="ann", password="x")
 def test_a_port_that_speaks_tls_is_recognised(settings: ConnectionSettings, advice: str) -> None:
     with pytest.raises(ClientError, match=f"cannot connect to h:1: this port speaks TLS: {advice}"):
         check_first_bytes("h:1", b"\x15\x03\x03\x00", settings)
+    assert advice in tls_hint(settings)
 
 
 def test_a_web_server_is_recognised() -> None:
