@@ -33,6 +33,9 @@ _HINTS = {
     "NO_SHARED_CIPHER": f"there is no cipher suite for it: {_OTHER_KEYS}",
     "UNSUPPORTED_PROTOCOL": f"there is no version of TLS for it: {_OTHER_KEYS}",
     "VERSION_TOO_LOW": f"there is no version of TLS for it: {_OTHER_KEYS}",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": (
+        "this broker's certificate is out of date for it: renew it, or set the client's clock"
+    ),
 }
 _UNTRUSTED = (
     "it does not trust this broker's certificate ({}): give the client its authority "
@@ -161,9 +164,11 @@ def _explained(error: ssl.SSLError) -> OSError | HandshakeError:
             f"its certificate is refused ({error.verify_message}): see ssl.truststore.location"
         )
     reason = error.reason or str(error)
+    if reason in _HINTS:
+        return HandshakeError(_HINTS[reason])
     if "ALERT" in reason and any(each in reason for each in _ALERTS_OF_MISTRUST):
         return HandshakeError(_UNTRUSTED.format(reason))
-    return HandshakeError(_HINTS.get(reason, f"its handshake failed ({reason})"))
+    return HandshakeError(f"its handshake failed ({reason})")
 
 
 def _settle(ready: asyncio.Future[None]) -> None:

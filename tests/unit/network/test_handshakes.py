@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from kbroker.network.handshakes import Handshakes
+from kbroker.network.handshakes import HandshakeError, Handshakes
 
 
 class Stuck:
@@ -44,4 +44,22 @@ async def test_a_step_that_fails_after_it_was_given_up_is_no_news() -> None:
     await asyncio.sleep(0)
 
     assert said == []
+    handshakes.close()
+
+
+class Refusing:
+    """A socket whose client finds that the broker's certificate has expired."""
+
+    def do_handshake(self) -> None:
+        error = ssl.SSLError(1, "sslv3 alert certificate expired")
+        error.reason = "SSLV3_ALERT_CERTIFICATE_EXPIRED"
+        raise error
+
+
+async def test_a_certificate_out_of_date_is_to_be_renewed() -> None:
+    handshakes = Handshakes(threads=1)
+
+    with pytest.raises(HandshakeError, match="certificate is out of date for it: renew it"):
+        await handshakes.complete(cast(ssl.SSLSocket, Refusing()), "127.0.0.1")
+
     handshakes.close()

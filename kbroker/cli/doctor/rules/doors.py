@@ -196,8 +196,9 @@ def _tls(door: Door, _heard: Heard, protocol: str) -> Cause:
             "tls-refused",
             door.refusal or "the TLS handshake fails",
             "TLS is spoken there: one side does not accept the other, or another program listens.",
-            "Give the authority of the broker's certificate (ssl.ca.location) and, if it asks for "
-            "one, a certificate of your own (ssl.certificate.location, ssl.key.location).",
+            "Renew a certificate that is out of date. Else give the authority of the broker's "
+            "certificate (ssl.ca.location) and, if it asks for one, a certificate of your own "
+            "(ssl.certificate.location, ssl.key.location).",
         )
     return Cause(
         "plain-on-tls-port",
