@@ -63,6 +63,7 @@ _IMPORTED = (
     "kbroker.server.metadata_tree.tree_move",
     "kbroker.zk.tree_copy",
 )  # fmt: skip
+_INSTANT = "2026-11-30T12:00:00+00:00"
 # Records have the times that sessions show, which retention would look at soon after the start.
 _KEEPS_ALL = {"log.initial.task.delay.ms": 86_400_000}
 
@@ -217,6 +218,8 @@ class Player:
             text = re.sub(rf"\bcluster (?!{_CLUSTER_ID})[\w-]{{22}}", f"cluster {_OTHER_ID}", text)
             text = re.sub(r"^1\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", f"1| {_NOW}", text)
             text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", _UUID, text)
+            text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", _INSTANT, text)
+            text = re.sub(r"\bkbroker authority [\da-f]{8}", "kbroker authority 0123abcd", text)
             yield text.replace("\x1b", "ESC")
 
 

@@ -90,9 +90,12 @@ def _served(host: str, port: int) -> bytes:
                 with context.wrap_socket(plain, server_hostname=host) as secured:
                     return secured.getpeercert(binary_form=True) or b""
             except (ssl.SSLError, ConnectionError) as error:
+                reason = "it closed the connection"
+                if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+                    reason = error.reason
                 raise CommandError(
                     f"{host}:{port} does not speak TLS, or wants a client's certificate first "
-                    f"({getattr(error, 'reason', None) or error.strerror})",
+                    f"({reason})",
                     ExitCode.CANNOT_CONNECT,
                 ) from error
     except (OSError, OverflowError) as error:
