@@ -107,7 +107,9 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
     await server.shutdown()
 
 
-async def test_the_first_user_is_added_once_and_replaces_nobody(tmp_path: Path) -> None:
+async def test_the_first_user_is_added_once_and_replaces_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def users_after(first_user: str, *deleted: str) -> dict[str, dict[str, str]]:
         settings = {**SETTINGS, "log.dirs": str(tmp_path), "kbroker.first.user": first_user}
         server = KafkaServer(KafkaConfig.for_profile("dev", settings))
@@ -121,9 +123,15 @@ async def test_the_first_user_is_added_once_and_replaces_nobody(tmp_path: Path) 
         await server.shutdown()
         return found
 
-    assert (await users_after("ann:a")).keys() == {"ann"}
-    assert (await users_after("bob:b", "ann")).keys() == {"ann", "zoe"}
-    assert await users_after("ann:a") == {"zoe": {"SCRAM-SHA-256": "z"}}
+    assert (await users_after("ann:secret-a")).keys() == {"ann"}
+    assert (await users_after("ann:secret-a")).keys() == {"ann", "zoe"}
+    assert "kbroker.first.user" not in caplog.text
+    assert (await users_after("ann:secret-b")).keys() == {"ann", "zoe"}
+    assert "ann cannot log in with the password of kbroker.first.user" in caplog.text
+    assert (await users_after("bob:secret-b", "ann")).keys() == {"ann", "zoe"}
+    assert "bob cannot log in" in caplog.text
+    assert await users_after("ann:secret-a") == {"zoe": {"SCRAM-SHA-256": "z"}}
+    assert "secret-" not in caplog.text
 
 
 async def mechanisms_put(server: KafkaServer, mechanisms: str) -> ErrorCode:
