@@ -10,6 +10,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -37,7 +38,7 @@ class Strangers:
         self.failed_delay_ms = 100  # connection.failed.authentication.delay.ms
         self._close = close
         self._deadlines: dict[Channel, asyncio.TimerHandle] = {}
-        self._by_host: dict[str, dict[Channel, None]] = {}  # in the order in which they came
+        self._by_network: dict[str, dict[Channel, None]] = {}  # in the order in which they came
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -52,9 +53,10 @@ class Strangers:
         left_s = max(0.0, DEADLINE_MS - age_ms) / 1000
         loop = asyncio.get_running_loop()
         self._deadlines[channel] = loop.call_later(left_s, self._end, channel, NO_LOGIN)
-        self._by_host.setdefault(channel.connection.peer_host, {})[channel] = None
+        network = _network(channel.connection.peer_host)
+        self._by_network.setdefault(network, {})[channel] = None
         if len(self._deadlines) > STRANGERS_MAX:
-            most = max(self._by_host.values(), key=len)
+            most = max(self._by_network.values(), key=len)
             self._end(next(iter(most)), "too many connections without a login")
 
     def left(self, channel: Channel) -> None:
@@ -63,19 +65,20 @@ class Strangers:
         if deadline is None:
             return
         deadline.cancel()
-        host = channel.connection.peer_host
-        of_host = self._by_host[host]
-        del of_host[channel]
-        if not of_host:
-            del self._by_host[host]
+        network = _network(channel.connection.peer_host)
+        of_network = self._by_network[network]
+        del of_network[channel]
+        if not of_network:
+            del self._by_network[network]
 
     def failed(self, host: str, now_ms: float) -> float:
         """Count a failed login. Returns for how many milliseconds its answer waits."""
-        since_ms, count = self._failures.get(host, (now_ms, 0))
+        network = _network(host)
+        since_ms, count = self._failures.get(network, (now_ms, 0))
         if now_ms - since_ms >= _MINUTE_MS:
             since_ms, count = now_ms, 0
-        self._failures[host] = since_ms, count + 1
-        self._failures.move_to_end(host)
+        self._failures[network] = since_ms, count + 1
+        self._failures.move_to_end(network)
         if len(self._failures) > _ADDRESSES_MAX:
             self._failures.popitem(last=False)
         doubles = min(max(0, count + 1 - FREE_FAILURES), DELAY_DOUBLES_MAX)
@@ -84,3 +87,10 @@ class Strangers:
     def _end(self, channel: Channel, reason: str) -> None:
         self.left(channel)
         self._close(channel, reason)
+
+
+def _network(host: str) -> str:
+    """The address itself, or of IPv6 its first half: one machine may have all addresses of that."""
+    if ":" not in host:
+        return host
+    return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])[:8].hex()

@@ -34,6 +34,28 @@ async def test_the_oldest_of_the_address_with_most_of_them_makes_room(
     assert (closed, len(its)) == ([many[0]], 3)
 
 
+async def test_addresses_of_ipv6_that_one_machine_may_have_count_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(strangers, "STRANGERS_MAX", 3)
+    closed: list[Channel] = []
+    its = Strangers(lambda channel, _: closed.append(channel))
+    other, *many = map(
+        channel_from, ("2001:db9::1", "2001:db8::1", "2001:db8::2%eth0", "2001:db8::3")
+    )
+
+    for channel in (other, *many):
+        its.came(channel)
+    for channel in (other, *many):
+        its.left(channel)
+
+    assert (closed, len(its)) == ([many[0]], 0)
+    for _ in range(FREE_FAILURES):
+        its.failed("2001:db8::4", 1.0)
+    assert its.failed("2001:db8::5", 1.0) == 200.0
+    assert its.failed("2001:db9::5", 1.0) == 100.0
+
+
 async def test_who_does_not_log_in_in_time_is_closed() -> None:
     closed: list[tuple[Channel, str]] = []
     its = Strangers(lambda *why: closed.append(why))
