@@ -8,9 +8,10 @@ Law: a user's changes are done together or refused together, with the codes and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
@@ -21,12 +22,11 @@ from kbroker.sasl.scram_keys import (
     SCRAM_MECHANISMS,
     ScramCredential,
 )
-from kbroker.turns import turn
+from kbroker.turns import in_turns, turn
 from kbroker.zk.nodes.entity_configs import Change
 
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
-Entry = Deletion | Upsertion
 
 _NO_NODES = (".", "..")  # a path may not have them: Kafka fails with an error of its ZooKeeper
 
@@ -65,17 +65,18 @@ async def alter_users(
     """Change the credentials of each user by itself, and return the refusals, then None for those
     that were changed.
     """
-    refused, changes = user_changes(deletions, upsertions)
+    wishes = _Wishes(deletions, upsertions)
+    await in_turns(wishes.steps())
     done: dict[str, KafkaError | None] = {}
-    for user, change in changes.items():
+    for user, change in wishes.changes.items():
         await turn()
         try:
             await change_user(user, change.applied)
         except KafkaError as error:
-            refused[user] = error.with_traceback(None)  # or it would hold all of them
+            wishes.refused[user] = error.with_traceback(None)  # or it would hold all of them
         else:
             done[user] = None
-    return {**refused, **done}
+    return {**wishes.refused, **done}
 
 
 def credentials_of(stored: Mapping[str, str]) -> dict[str, int]:
@@ -89,34 +90,54 @@ def credentials_of(stored: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
-def user_changes(
-    deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
-) -> tuple[dict[str, KafkaError], dict[str, UserChange]]:
-    """Return the users whose changes are refused, and why, and what to do for the others."""
-    entries: list[Entry] = [*deletions, *upsertions]
-    refused: dict[str, KafkaError] = {}
-    for entry in entries:
-        refusal = _refusal(entry)
-        if refusal is not None:
-            refused[entry.name] = refusal  # of several, the last one: as in Kafka
-    counts = Counter((entry.name, entry.mechanism) for entry in entries)
-    for (user, _), count in counts.items():
-        if count > 1 and user not in refused:
-            message = "A user credential cannot be altered twice in the same request"
-            refused[user] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
-    changes = {user: UserChange() for user, _ in counts if user not in refused}
-    for deletion in deletions:
-        if deletion.name in changes:
-            name = MECHANISM_NUMBERS[deletion.mechanism].sasl_name
-            changes[deletion.name].deleted.add(name)
-    for upsertion in upsertions:
-        if upsertion.name in changes:
-            name = MECHANISM_NUMBERS[upsertion.mechanism].sasl_name
-            changes[upsertion.name].stored[name] = _credential(upsertion)
-    return refused, changes
+class _Wishes:
+    """The changes that a request asks for: what is `refused` by user, and why, and `changes`, what
+    to do for the others; both once `steps` has ended.
+    """
+
+    def __init__(self, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]) -> None:
+        self._deletions, self._upsertions = deletions, upsertions
+        self.refused: dict[str, KafkaError] = {}
+        self.changes: dict[str, UserChange] = {}
+
+    def steps(self) -> Iterator[None]:
+        """Work the request out, an entry at each step: it may have a million of them."""
+        counts: Counter[tuple[str, int]] = Counter()
+        entries: Iterator[Deletion | Upsertion] = chain(self._deletions, self._upsertions)
+        for entry in entries:
+            refusal = _refusal(entry)
+            if refusal is not None:
+                self.refused[entry.name] = refusal  # of several, the last one: as in Kafka
+            counts[entry.name, entry.mechanism] += 1
+            yield
+        for (user, _), count in counts.items():
+            if count > 1 and user not in self.refused:
+                message = "A user credential cannot be altered twice in the same request"
+                self.refused[user] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, message)
+            yield
+        for user, _ in counts:
+            if user not in self.refused:
+                self.changes.setdefault(user, UserChange())
+            yield
+        yield from self._deleted()
+        yield from self._stored()
+
+    def _deleted(self) -> Iterator[None]:
+        for deletion in self._deletions:
+            if deletion.name in self.changes:
+                name = MECHANISM_NUMBERS[deletion.mechanism].sasl_name
+                self.changes[deletion.name].deleted.add(name)
+            yield
+
+    def _stored(self) -> Iterator[None]:
+        for upsertion in self._upsertions:
+            if upsertion.name in self.changes:
+                name = MECHANISM_NUMBERS[upsertion.mechanism].sasl_name
+                self.changes[upsertion.name].stored[name] = _credential(upsertion)
+            yield
 
 
-def _refusal(entry: Entry) -> KafkaError | None:
+def _refusal(entry: Deletion | Upsertion) -> KafkaError | None:
     if not entry.name:
         return _unacceptable("Username must not be empty")
     if not can_be_user(entry.name):

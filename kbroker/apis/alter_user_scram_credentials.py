@@ -6,29 +6,46 @@ the controller does, and others answer NOT_CONTROLLER. The salted password is ke
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from kbroker.admin.scram_users import alter_users
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
+from kbroker.turns import in_turns
 
 Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 
-@api(AlterUserScramCredentialsRequest, ForRequest(AclOperation.ALTER, the_cluster))
+@api(
+    AlterUserScramCredentialsRequest,
+    ForRequest(AclOperation.ALTER, the_cluster),
+    parts=AS_A_WHOLE,
+)
 async def handle(
     ctx: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Change the credentials of each user by itself; refusals come first, as in Kafka."""
     change_user = ctx.services.configs.change_user
     outcomes = await alter_users(change_user, request.deletions, request.upsertions)
-    results = [_result(user, refusal) for user, refusal in outcomes.items()]
-    return AlterUserScramCredentialsResponse(results=results)
+    response = AlterUserScramCredentialsResponse()
+    await in_turns(_filled(response, outcomes))
+    return response
+
+
+def _filled(
+    response: AlterUserScramCredentialsResponse, outcomes: Mapping[str, KafkaError | None]
+) -> Iterator[None]:
+    for user, refusal in outcomes.items():
+        response.results.append(_result(user, refusal))
+        yield
 
 
 def _result(user: str, refusal: KafkaError | None) -> Result:

@@ -17,7 +17,7 @@ from kbroker.server.broker.kafka_server import KafkaServer
 from tests.docs.pages import blocks, printed, text_of
 from tests.fakes.tokens.issuer import AUDIENCE, NAME, Issuer, served
 
-SECTION = text_of("security").partition("## Tokens\n")[2]
+SECTION = text_of("security").partition("## Tokens\n")[2].partition("\n## ")[0]
 
 
 async def test_clients_log_in_with_tokens_as_the_page_shows(tmp_path: Path) -> None:

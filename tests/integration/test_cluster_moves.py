@@ -17,7 +17,8 @@ RECORDS = "".join(f"{number}\n" for number in range(1_000))
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[str]:
     """The addresses of three brokers, 0 to 2."""
-    with Broker(brokers=3) as running:
+    # A new controller looks after 5 s, however far we are.
+    with Broker(brokers=3, settings={"auto.leader.rebalance.enable": False}) as running:
         yield running.bootstrap
 
 

@@ -20,13 +20,14 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MOST_BYTES = 46_000_000  # 45 MB are wanted
+MOST_BYTES = 46_500_000  # 45 MB are wanted
 WITH_BYTE_CODE = 2.65  # times the sources
 IMPORT_ALL = """
 import importlib, pkgutil, kbroker
 of_extras = (
     "kbroker.decoding.avro_decoder", "kbroker.cli.pipeline.", "kbroker.cli.top.row_list", "kbroker.cli.top.screen",
-    "kbroker.pipeline.", "kbroker.testing.",
+    "kbroker.pipeline.", "kbroker.testing.", "kbroker.certificates.authority", "kbroker.tokens.key_set",
+    "kbroker.tokens.published_keys", "kbroker.tokens.token_judge",
 )
 for module in pkgutil.walk_packages(kbroker.__path__, "kbroker."):
     if not module.name.startswith(of_extras):
