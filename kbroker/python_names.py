@@ -10,9 +10,15 @@ from kbroker.errors import ConfigError
 
 
 def loaded(setting: str, text: str) -> Callable[..., Any]:
-    """Import what `text` names. Raises ConfigError if there is nothing of that name to call."""
-    module_name, _, name = text.partition(":")
+    """Import what `text` names. Raises ConfigError if there is nothing of that name to call, or if
+    it is the name of a class of Java.
+    """
+    module_name, colon, name = text.partition(":")
     refused = f"Invalid value {text} for configuration {setting}"
+    if not colon:
+        raise ConfigError(
+            f"{refused}: Java classes are not served: name a Python function as module:name"
+        )
     try:
         found = getattr(import_module(module_name), name, None)
     except Exception as error:  # whatever a module of a user raises

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -13,6 +11,7 @@ from functools import lru_cache
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import Tls
 from kbroker.client.exit_code import ExitCode
+from kbroker.tls.pem_files import private_file
 from kbroker.tls.tls_errors import Distrust, distrusted
 
 
@@ -72,19 +71,12 @@ def tls_reason(error: OSError, host: str) -> str | None:
 
 @contextmanager
 def _own_files(tls: Tls) -> Iterator[tuple[str | None, str | None]]:
-    """Yield the files of certificate and key. OpenSSL reads nothing else, so texts get a file for
-    that moment, which only this user can read.
-    """
+    """Yield the files of certificate and key; texts get one for this moment."""
     if tls.certificate_text is None or tls.key_text is None:
         yield tls.certificate_file, tls.key_file
         return
-    descriptor, path = tempfile.mkstemp(prefix="kbroker-", suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{tls.key_text}\n{tls.certificate_text}\n")
+    with private_file(f"{tls.key_text}\n{tls.certificate_text}\n") as path:
         yield path, None
-    finally:
-        os.unlink(path)
 
 
 def _unusable(what: str, file: str | None, error: Exception) -> ClientError:

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.frame import HTTP_METHODS
+from kbroker.tls.socket_waits import readable, writable
 
 THREADS = 2
 _PEEKED_BYTES = 4
@@ -66,7 +67,7 @@ class Handshakes:
             except ssl.SSLWantReadError:
                 await readable(tls)
             except ssl.SSLWantWriteError:
-                await _writable(tls)
+                await writable(tls)
             except ssl.SSLError as error:
                 raise _explained(error) from error
             else:
@@ -114,27 +115,6 @@ class Handshakes:
         self._free += 1
 
 
-async def readable(sock: socket.socket) -> None:
-    """Return when something can be received, or the connection has ended."""
-    loop, fd = asyncio.get_running_loop(), sock.fileno()
-    ready = loop.create_future()
-    loop.add_reader(fd, _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(fd)
-
-
-async def _writable(sock: socket.socket) -> None:
-    loop, fd = asyncio.get_running_loop(), sock.fileno()
-    ready = loop.create_future()
-    loop.add_writer(fd, _settle, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_writer(fd)
-
-
 def check_beginning(sock: socket.socket, protocol: str) -> None:
     """Look at what a connection begins with, which stays there. Raises HandshakeError if that is
     not TLS, and OSError if it has ended. `protocol` is the listener's security protocol.
@@ -169,8 +149,3 @@ def _explained(error: ssl.SSLError) -> OSError | HandshakeError:
     if "ALERT" in reason and any(each in reason for each in _ALERTS_OF_MISTRUST):
         return HandshakeError(_UNTRUSTED.format(reason))
     return HandshakeError(f"its handshake failed ({reason})")
-
-
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)

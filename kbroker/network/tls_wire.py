@@ -20,10 +20,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
-from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning, readable
+from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning
 from kbroker.network.receive_buffers import Buffer as Space
 from kbroker.network.wire import Receiver
 from kbroker.protocol.request import ConnectionInfo
+from kbroker.tls.socket_waits import readable
 from kbroker.tls.tls_context import ServerTls
 
 ReadInto = Callable[[int, Space], int]

@@ -9,7 +9,6 @@ Owned by the event loop.
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ from kbroker.config.tls_settings import ClientTls
 from kbroker.errors import ConfigError
 from kbroker.peers.broker_connection import BrokerConnection
 from kbroker.peers.way import NotLetInError
+from kbroker.tls.pem_files import file_stamp
 from kbroker.tls.tls_context import client_context
 from kbroker.tls.tls_errors import Distrust, distrusted
 from kbroker.tls.tls_transport import open_tls
@@ -78,15 +78,7 @@ def _stamp(tls: ClientTls) -> _Stamp:
     """The settings with what shows that their files are others."""
     stores = (tls.own, tls.trusted)
     files = [store.file for store in stores if store is not None and store.file is not None]
-    return tls, *map(_file_stamp, files)
-
-
-def _file_stamp(path: str) -> tuple[int, ...]:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return ()
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    return tls, *map(file_stamp, files)
 
 
 def _explained(host: str, port: int, error: OSError) -> OSError:

@@ -6,17 +6,15 @@ name, and no secret is in it.
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kbroker.config.pem_text import certificates_in, private_key_in
 from kbroker.config.tls_settings import ClientTls, Pem, TlsSettings
 from kbroker.errors import ConfigError
 from kbroker.tls.certificate import Certificate, first_certificate
+from kbroker.tls.pem_files import private_file
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
@@ -98,7 +96,7 @@ def load_own(
     if is_encrypted and password is None:
         raise _unusable(own, f"the key is encrypted: set {password_setting}")
     try:
-        with _private_file(own.key + own.certificates) as path:
+        with private_file(own.key + own.certificates) as path:
             # Without a password OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=password or "")
     except (OSError, ValueError) as error:
@@ -142,26 +140,6 @@ def _part(pem: Pem, part: Callable[[str], str], text: str) -> str:
         return part(text)
     except ValueError as error:
         raise _unusable(pem, str(error)) from error
-
-
-@contextmanager
-def _private_file(text: str) -> Iterator[str]:
-    """Yield the path of a file with the text, as OpenSSL reads nothing else: one in memory, or one
-    that only this user can read, for this moment.
-    """
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("kbroker-key"), "w", encoding="latin-1") as file:
-            file.write(text)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-        return
-    descriptor, path = tempfile.mkstemp(prefix="kbroker-", suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "w", encoding="latin-1") as file:
-            file.write(text)
-        yield path
-    finally:
-        os.unlink(path)
 
 
 def _unusable(pem: Pem, fault: str) -> ConfigError:

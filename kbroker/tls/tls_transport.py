@@ -15,6 +15,8 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
+from kbroker.tls.socket_waits import readable, writable
+
 Explain = Callable[[OSError], OSError]
 """Makes of OpenSSL's error the one that the protocol hears of."""
 
@@ -171,26 +173,12 @@ async def _connected(host: str, port: int) -> socket.socket:
 
 
 async def _shake_hands(sock: ssl.SSLSocket) -> None:
-    loop = asyncio.get_running_loop()
     while True:
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
-            await _ready(sock, loop.add_reader, loop.remove_reader)
+            await readable(sock)
         except ssl.SSLWantWriteError:
-            await _ready(sock, loop.add_writer, loop.remove_writer)
+            await writable(sock)
         else:
             return
-
-
-async def _ready(
-    sock: ssl.SSLSocket, add: Callable[..., None], remove: Callable[[int], bool]
-) -> None:
-    """Return when the socket can be read, or written to."""
-    fd = sock.fileno()
-    ready = asyncio.Event()
-    add(fd, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        remove(fd)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-import tempfile
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -125,16 +124,15 @@ def _row(certificate: Certificate, now: datetime) -> dict[str, Any]:
 def _private_key(pem: str) -> str:
     """Whether a PEM text has the key of its first certificate; OpenSSL says whether it fits."""
     from kbroker.certificates.certificate_files import has_encrypted_key, has_key
+    from kbroker.tls.pem_files import private_file
 
     if not has_key(pem):
         return "not here"
     if has_encrypted_key(pem):
         return "has a pass phrase"
-    with tempfile.NamedTemporaryFile("w", prefix="kbroker-", suffix=".pem") as file:
-        file.write(pem)
-        file.flush()
+    with private_file(pem) as path:
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file.name, password="")
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path, password="")
         except (ssl.SSLError, ValueError) as error:
             is_other = getattr(error, "reason", None) == "KEY_VALUES_MISMATCH"
             return _OTHER_KEY if is_other else "cannot be read"

@@ -22,6 +22,7 @@ from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.registry import registered
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, KafkaConfig
+from kbroker.config.oauthbearer_settings import OAUTHBEARER
 from kbroker.config.sasl_settings import sasl_settings
 from kbroker.errors import ConfigError, ErrorCode, ProtocolError
 from kbroker.network.connection_login import ListenerLogins
@@ -35,7 +36,7 @@ from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.server.background.fair_threads import FairThreads
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
-from kbroker.server.broker.login_offers import OAUTHBEARER, LoginMeans, judge_of, offers_of
+from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.login_secret import login_secret
 from kbroker.zk.zk_utils import ZkUtils

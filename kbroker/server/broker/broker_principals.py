@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from kbroker.config.config_values import invalid_value
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.principal_rules import NoRuleError, parse_principal_rules
 from kbroker.errors import ProtocolError
@@ -56,7 +55,7 @@ class BrokerPrincipals:
         self._rules = parse_principal_rules(*reversed(_text(config, _RULES, listener)))
         self._build: Build = self._by_default
         if builder and builder not in _KAFKAS_BUILDERS:
-            self._build = _builder(name, builder)
+            self._build = loaded(name, builder)
 
     def settle(self, connection: ConnectionInfo, login_name: str | None = None) -> None:
         """Give a connection its principal, after the handshake and after each login. Raises
@@ -95,10 +94,3 @@ def _text(config: KafkaConfig, base: str, listener: str) -> tuple[str, str]:
     """The whole name of a setting of a listener, and its text."""
     name, value = config.listener_setting(base, listener)
     return name, cast("str | None", value) or ""
-
-
-def _builder(name: str, text: str) -> Build:
-    if ":" not in text:
-        reason = "Java classes are not served: name a Python function as module:name"
-        raise invalid_value(name, text, reason)
-    return loaded(name, text)

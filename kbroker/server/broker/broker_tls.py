@@ -12,7 +12,6 @@ Owned by the event loop.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,12 +25,12 @@ from kbroker.network.handshakes import Handshakes
 from kbroker.network.tls_wire import TlsListener
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.tls.certificate import Certificate
+from kbroker.tls.pem_files import FileStamp, file_stamp
 from kbroker.tls.tls_context import ServerTls, server_context, with_texts
 
 _log = logging.getLogger(__name__)
 
 LOOK_MS = 5_000.0
-Seen = tuple[int, int, int] | None  # of a file: when it was written, which one it is, its size
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -40,7 +39,7 @@ class _InForce:
 
     made_of: TlsSettings  # with the texts of its files
     listener: TlsListener
-    seen: dict[str, Seen]
+    seen: dict[str, FileStamp]
 
 
 def check_tls(config: KafkaConfig, listener: str) -> None:
@@ -164,13 +163,5 @@ def _files(settings: TlsSettings) -> list[str]:
     return [each.file for each in stores if each is not None and each.file is not None]
 
 
-def _seen(files: Iterable[str]) -> dict[str, Seen]:
-    return {file: _seen_one(file) for file in files}
-
-
-def _seen_one(file: str) -> Seen:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
+def _seen(files: Iterable[str]) -> dict[str, FileStamp]:
+    return {file: file_stamp(file) for file in files}

@@ -11,6 +11,7 @@ from kbroker.clock import Clock
 from kbroker.config.config_values import invalid_value
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.listener_overrides import listener_prefix
+from kbroker.config.oauthbearer_settings import OAUTHBEARER
 from kbroker.config.sasl_settings import MechanismSettings, sasl_settings
 from kbroker.errors import ConfigError
 from kbroker.python_names import loaded
@@ -34,9 +35,6 @@ _KAFKAS_HANDLERS = {
         "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
     ),
 }
-
-
-OAUTHBEARER = "OAUTHBEARER"
 _NOT_SERVED = ("GSSAPI",)
 
 
@@ -89,7 +87,10 @@ def _offer(listener: str, mechanism: str, settings: MechanismSettings, means: Lo
             raise invalid_value(name, handler, "SCRAM checks logins by the users of the cluster")
         begin = partial(_begin_scram, mechanism, means)
     else:
-        check = check_of(settings.passwords()) if handler is None else _check_by(name, handler)
+        if handler is None:
+            check = check_of(settings.passwords())
+        else:
+            check = partial(_checked, loaded(name, handler))
         begin = partial(PlainServer, check)
     return Offer(begin, settings.max_reauth_ms, is_slow=handler is not None)
 
@@ -107,15 +108,6 @@ def _begin_scram(mechanism: str, means: LoginMeans) -> Exchange:
 
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     return ScramServer(SCRAM_MECHANISMS[mechanism], find, nonce, means.made_up_key())
-
-
-def _check_by(name: str, handler: str) -> Check:
-    """The check that a setting names as `module:name`. Raises ConfigError."""
-    if ":" not in handler:
-        raise invalid_value(
-            name, handler, "Java classes are not served: name a Python function as module:name"
-        )
-    return partial(_checked, loaded(name, handler))
 
 
 def _checked(check: Check, username: str, password: str) -> bool:
