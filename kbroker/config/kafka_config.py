@@ -9,6 +9,7 @@ its constructor shows what it depends on. Order: defaults < profile < properties
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from kbroker.config.config_def import ConfigGroup, ConfigKey
@@ -48,7 +49,7 @@ from kbroker.config.transaction_config import TransactionConfig
 from kbroker.config.unserved_settings import UNSERVED_SETTINGS
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
-from kbroker.model import EndPoint
+from kbroker.model import WITH_TLS, EndPoint
 from kbroker.near_names import did_you_mean
 
 # Where a value came from, weakest first.
@@ -263,12 +264,16 @@ class KafkaConfig:
         return self._end_points("advertised.listeners", advertised)
 
     def http_end_points(self) -> tuple[EndPoint, ...]:
-        """The addresses of the HTTP server. A broker that takes any port, as those of tests do, has
-        none unless it is asked for.
+        """The addresses of the HTTP server, by TLS if a listener has that. A broker that takes any
+        port, as those of tests do, has none unless it is asked for.
         """
         if not self.is_http_asked_for() and not all(e.port for e in self.end_points()):
             return ()
-        return parse_http_addresses(HTTP_LISTENERS, self.kbroker.kbroker_http_listeners)
+        has_tls = any(each.security_protocol in WITH_TLS for each in self.end_points())
+        return tuple(
+            replace(each, security_protocol="SSL" if has_tls else "PLAINTEXT")
+            for each in parse_http_addresses(HTTP_LISTENERS, self.kbroker.kbroker_http_listeners)
+        )
 
     def with_http_at(self, end_points: Sequence[EndPoint]) -> KafkaConfig:
         """The same settings, with the addresses that the HTTP server has got."""

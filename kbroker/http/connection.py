@@ -44,6 +44,7 @@ class Shared:
 
     application: Application
     limits: Limits
+    scheme: str = "http"
     connections: set[HttpConnection] = field(default_factory=set)
     answering: set[asyncio.Task[None]] = field(default_factory=set)
     # The connections without a request, those that rest for longest first, and since when, by the
@@ -69,6 +70,15 @@ class HttpConnection(asyncio.Protocol):
         self._seen: tuple[object, ...] = ()
         self._waited_bytes = 0  # that were to be taken at the last look
         self._drained = 0  # how often the client has taken enough for more
+
+    @property
+    def scheme(self) -> str:
+        return self._shared.scheme
+
+    @property
+    def client(self) -> tuple[str, int]:
+        host, port, *_ = self.transport.get_extra_info("peername") or ("", 0)  # if it has gone
+        return host, port
 
     @property
     def is_asked(self) -> bool:

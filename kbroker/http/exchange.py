@@ -29,6 +29,16 @@ _HEADERS: Final = [
 class Line(Protocol):
     """The connection of a request, as the request uses it."""
 
+    @property
+    def scheme(self) -> str:
+        """Either http or https."""
+        ...
+
+    @property
+    def client(self) -> tuple[str, int]:
+        """The address of the other side."""
+        ...
+
     async def until_writable(self) -> None:
         """Return when the client has taken most of what was written, or has gone."""
         ...
@@ -58,6 +68,8 @@ class Exchange:
         path, _, query = head.target.partition(b"?")
         self.scope: MutableMapping[str, Any] = {
             "type": "http",
+            "scheme": line.scheme,
+            "client": line.client,
             "asgi": {"version": "3.0"},
             "http_version": head.http_version.decode(),
             "method": head.method.decode(),

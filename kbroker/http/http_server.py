@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kbroker.http.answers import Application
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.connection import Limits
+    from kbroker.http.tls_line import MakeTls
 
 _log = logging.getLogger(__name__)
 
@@ -49,13 +50,17 @@ class HttpServer:
         may_move: bool = False,
         limits: Limits | None = None,
         setting: str = HTTP_LISTENERS,
+        tls: MakeTls | None = None,
     ) -> None:
-        """`may_move`: another free port is used if one is taken. `setting` has the addresses."""
+        """`may_move`: another free port is used if one is taken. `setting` has the addresses. `tls`
+        is asked for each connection, on the HTTP thread; without it there is no TLS.
+        """
         self._wanted = end_points
         self._make_application = make_application
         self._may_move = may_move
         self._limits = limits
         self._setting = setting
+        self._tls = tls
         self._sockets: list[socket.socket] = []
         self._thread: _HttpThread | None = None
         self.end_points: tuple[EndPoint, ...] = ()  # with their real ports
@@ -72,7 +77,7 @@ class HttpServer:
             self._close_sockets()
             raise
         self.end_points = tuple(bound)
-        self._thread = _HttpThread(self._sockets, self._make_application, self._limits)
+        self._thread = _HttpThread(self._sockets, self._make_application, self._limits, self._tls)
         self._thread.start()
 
     async def stop(self) -> None:
@@ -109,10 +114,12 @@ class _HttpThread:
         sockets: list[socket.socket],
         make_application: MakeApplication,
         limits: Limits | None,
+        tls: MakeTls | None,
     ) -> None:
         self._sockets = sockets
         self._make_application = make_application
         self._limits = limits
+        self._tls = tls
         self._broker_loop = asyncio.get_running_loop()
         self._gone = asyncio.Event()
         self._stop = threading.Event()  # says so to a thread that has no loop yet
@@ -174,7 +181,8 @@ class _HttpThread:
             return
         application = self._make_application(BrokerLoop(self._broker_loop))
         try:
-            await serve_until(end, self._sockets, application, self._limits or Limits())
+            limits = self._limits or Limits()
+            await serve_until(end, self._sockets, application, limits, self._tls)
         finally:
             application.close()
 

@@ -188,10 +188,14 @@ def hearer(launch: Launch) -> Hearer:
                 say(note)
 
     def http(end_points: Sequence[EndPoint]) -> None:
-        urls = (f"http://{str(each).partition('://')[2]}/" for each in end_points)
-        say(f"console at {' '.join(urls)}")
+        say(f"console at {' '.join(map(_url, end_points))}")
 
     return Hearer(ready=ready, adopted=say, watch_loading=recovery_line, http=http)
+
+
+def _url(end_point: EndPoint) -> str:
+    scheme = "https" if end_point.security_protocol == "SSL" else "http"
+    return f"{scheme}://{str(end_point).partition('://')[2]}/"
 
 
 def end_of_input() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Final
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.http.http_server import HttpServer
+from kbroker.model import WITH_TLS
 
 if TYPE_CHECKING:
+    from kbroker.config.tls_settings import TlsSettings
     from kbroker.http.answers import Application
     from kbroker.http.broker_loop import BrokerLoop
     from kbroker.http.connection_routes import LookAtConnections
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
     from kbroker.http.metrics_routes import LookAtMetrics, Prepare
+    from kbroker.http.tls_line import MakeTls
     from kbroker.http.trace_routes import FindTracer
     from kbroker.server.broker.broker_console import FindEndPoints, LookAtFigures
 
@@ -46,6 +49,8 @@ class Looks:
     end_points: FindEndPoints
     connections: LookAtConnections
     figures: LookAtFigures
+    # Called on the HTTP thread: the TLS in force of a listener, None while the broker starts.
+    tls: Callable[[str], TlsSettings | None]
 
 
 def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
@@ -59,6 +64,7 @@ def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
         end_points,
         partial(_application, config, _token(config), looks),
         may_move=not config.is_http_asked_for(),
+        tls=_tls(config, looks),
     )
 
 
@@ -108,6 +114,19 @@ def _application(
         guard=Guard(names=names_of(hosts), token=token),
         otherwise=BrokerConsole(config.kbroker, loop, seen_by_console),
     )
+
+
+def _tls(config: KafkaConfig, looks: Looks) -> MakeTls | None:
+    """The TLS of the address; None if no listener has TLS. Raises ConfigError."""
+    if not any(each.security_protocol in WITH_TLS for each in config.end_points()):
+        return None
+    from kbroker.config.http_access import tls_listener
+    from kbroker.server.broker.http_tls import HttpTls
+
+    listener = tls_listener(config)
+    assert listener is not None
+    name = listener.listener_name
+    return HttpTls(config, name, partial(looks.tls, name))
 
 
 def _token(config: KafkaConfig) -> str | None:

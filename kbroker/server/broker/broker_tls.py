@@ -66,6 +66,10 @@ class BrokerTls:
         """The TLS of a listener."""
         return self._listeners[listener.listener_name].listener
 
+    def settings_at(self, listener: str) -> TlsSettings:
+        """The settings in force of a listener, with the texts of its files; any thread may ask."""
+        return self._listeners[listener].made_of
+
     def start(self) -> None:
         """Look at the files from time to time."""
         self._timer = self._clock.call_later(LOOK_MS, self._look)

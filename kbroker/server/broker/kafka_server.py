@@ -40,6 +40,7 @@ from kbroker.zk.tree import TreeError
 
 if TYPE_CHECKING:
     from kbroker.apis.request_tracer import RequestTracer
+    from kbroker.config.tls_settings import TlsSettings
     from kbroker.console.web.views import BrokerFigures
     from kbroker.tracing.open_connection import OpenConnection
 
@@ -186,6 +187,7 @@ class KafkaServer:
             end_points=lambda: self.end_points,
             connections=self._connections,
             figures=self._figures,
+            tls=self._tls_in_force,
         )
         self._http = http_server_of(self._requested.config, looks)
         if self._http is not None:
@@ -193,6 +195,10 @@ class KafkaServer:
             self._undo.push_async_callback(self._http.stop)
             config = self._requested.config.with_http_at(self._http.end_points)
             self._requested = replace(self._requested, config=config)
+
+    def _tls_in_force(self, listener: str) -> TlsSettings | None:
+        tls = None if self._running is None else self._running.parts.tls
+        return None if tls is None else tls.settings_at(listener)
 
     def _checks(self) -> Iterator[Check | None]:
         return checks_of(

@@ -21,6 +21,7 @@ from kbroker.http.health import Check
 from kbroker.http.health_routes import health_routes
 from kbroker.http.http_server import HttpServer
 from kbroker.http.routes import Request, Route, RouteTable
+from kbroker.http.tls_line import MakeTls
 from kbroker.http.trace_routes import FindTracer, trace_routes
 from kbroker.model import EndPoint
 
@@ -36,10 +37,12 @@ class HttpHere:
         limits: Limits | None = None,
         guard: Guard | None = None,
         tracer: FindTracer = lambda: None,
+        tls: MakeTls | None = None,
     ) -> None:
         self._limits = limits
         self._tracer = tracer
         self._guard = guard or Guard()
+        self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._server: HttpServer | None = None
@@ -117,7 +120,7 @@ class HttpHere:
 
     async def _begin(self) -> None:
         wanted = EndPoint(listener_name="HTTP", host="127.0.0.1", port=0)
-        self._server = HttpServer([wanted], self._application, limits=self._limits)
+        self._server = HttpServer([wanted], self._application, limits=self._limits, tls=self._tls)
         self._server.start()
         self.port = self._server.end_points[0].port
 
