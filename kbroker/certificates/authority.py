@@ -38,9 +38,11 @@ class Authority:
         self._certificate, self._key = certificate, key
 
     @classmethod
-    def made(cls, now: datetime) -> Authority:
-        """Make an authority with a new key, for ten years."""
-        key = ec.generate_private_key(ec.SECP256R1())
+    def made(cls, now: datetime, pem_of_key: str | None = None) -> Authority:
+        """Make an authority for ten years, with a new key or the given one (PEM text). Raises
+        ValueError that says what is wrong with the key.
+        """
+        key = ec.generate_private_key(ec.SECP256R1()) if pem_of_key is None else _key(pem_of_key)
         # Of two authorities that a client trusts, each has a name of its own.
         name = _name(f"kbroker authority {secrets.token_hex(4)}")
         builder = (
@@ -54,12 +56,7 @@ class Authority:
     def read(cls, certificate: str, key: str) -> Authority:
         """Read an authority from PEM texts. Raises ValueError that says what is wrong."""
         own = x509.load_pem_x509_certificate(certificate.encode())
-        try:
-            found = serialization.load_pem_private_key(key.encode(), password=None)
-        except TypeError as error:
-            raise ValueError("its key has a pass phrase") from error
-        if not isinstance(found, Key):
-            raise ValueError("its key is neither RSA nor EC")
+        found = _key(key)
         if found.public_key() != own.public_key():
             raise ValueError("its key is not that of its certificate")
         return cls(own, found)
@@ -95,6 +92,16 @@ class Authority:
                 x509.SubjectAlternativeName(alternative), critical=False
             )
         return Issued(_pem(builder.sign(self._key, hashes.SHA256())), _pem_of_key(key))
+
+
+def _key(pem: str) -> Key:
+    try:
+        found = serialization.load_pem_private_key(pem.encode(), password=None)
+    except TypeError as error:
+        raise ValueError("its key has a pass phrase") from error
+    if not isinstance(found, Key):
+        raise ValueError("its key is neither RSA nor EC")
+    return found
 
 
 def _builder(

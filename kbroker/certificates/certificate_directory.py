@@ -14,6 +14,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from kbroker.certificates.authority import Authority, Issued
 
 AUTHORITY, _AUTHORITY_KEY, BROKER = "ca.pem", "ca.key", "broker.pem"
-_SECRET, _PUBLIC = 0o600, 0o644
+_SECRET, _PUBLIC, _OPEN_TO_READ = 0o600, 0o644, 0o755
 _CLIENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")  # of a common name, and of a file
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_LABEL}\.)*(?!\d+$){_LABEL}\.?")
@@ -55,41 +56,44 @@ class CertificateDirectory:
         return os.path.lexists(self.path_of(file))
 
     def authority(self, now: datetime) -> tuple[Authority, list[str]]:
-        """The authority, made if the directory is empty, and the files that were made. Raises
-        CertificateDirectoryError, also if the directory is of something else.
+        """The authority, made if the directory is empty or has its key alone, and the files that
+        were made. Raises CertificateDirectoryError, also if the directory is of something else.
         """
         # Where it is missing, a sentence says so before anything is made.
         check_security_extra("cryptography", "a new certificate")
         from kbroker.certificates.authority import Authority
 
         has_certificate, has_key = self.has(AUTHORITY), self.has(_AUTHORITY_KEY)
-        if has_certificate and has_key:
-            try:
-                return Authority.read(self.text_of(AUTHORITY), self.text_of(_AUTHORITY_KEY)), []
-            except ValueError as error:
-                raise CertificateDirectoryError(
-                    f"the authority in {self._path} cannot be used: {error}"
-                ) from error
-        if has_certificate or has_key:
-            there, missing = AUTHORITY, _AUTHORITY_KEY
-            if has_key:
-                there, missing = missing, there
+        if has_certificate and not has_key:
             raise CertificateDirectoryError(
-                f"{self._path} has {there}, but no {missing}: an authority needs both to sign"
+                f"{self._path} has {AUTHORITY}, but no {_AUTHORITY_KEY}: an authority needs both "
+                "to sign"
             )
-        self.check_empty()
-        made = Authority.made(now)
+        self._check_alone("")
+        key = self.text_of(_AUTHORITY_KEY) if has_key else None
+        try:
+            if has_certificate and key is not None:
+                return Authority.read(self.text_of(AUTHORITY), key), []
+            self._check_empty()
+            # A key alone is what a killed start has left: nothing is signed by it yet.
+            made = Authority.made(now, key)
+        except ValueError as error:
+            raise CertificateDirectoryError(
+                f"the authority in {self._path} cannot be used: {error}"
+            ) from error
         with _sentences(self._path):
-            os.makedirs(self._path, exist_ok=True)
-        self.write(_AUTHORITY_KEY, made.pem.key, is_secret=True)
+            os.makedirs(self._path, _OPEN_TO_READ, exist_ok=True)
+        if not has_key:
+            self.write(_AUTHORITY_KEY, made.pem.key, is_secret=True)
         self.write(AUTHORITY, made.pem.certificate, is_secret=False)
-        return made, [AUTHORITY, _AUTHORITY_KEY]
+        return made, [AUTHORITY, *([] if has_key else [_AUTHORITY_KEY])]
 
-    def check_empty(self) -> None:
-        """Raises CertificateDirectoryError if there is anything but hidden files."""
+    def _check_empty(self) -> None:
+        """Raises CertificateDirectoryError if there is anything but hidden files and a key."""
         with _sentences(self._path):
             found = os.listdir(self._path) if os.path.exists(self._path) else []
-        others = sorted(each for each in found if each[0] != "." and each != "lost+found")
+        ours = ("lost+found", _AUTHORITY_KEY)
+        others = sorted(each for each in found if each[0] != "." and each not in ours)
         if others:
             raise CertificateDirectoryError(
                 f"{self._path} has {others[0]}, but no {AUTHORITY}: choose a directory for "
@@ -99,14 +103,36 @@ class CertificateDirectory:
     def text_of(self, file: str) -> str:
         """Read a file. Raises CertificateDirectoryError, also if it is not of this user, root or
         the owner of the directory: in one that all may write to, anybody could have put it there.
+        So it does if others may change the file or its directory, or read a secret.
         """
+        self._check_alone("")
         path = self.path_of(file)
         with _sentences(self._path), open(path, encoding="utf-8", errors="replace") as opened:
-            owner = os.fstat(opened.fileno()).st_uid
-            own = os.geteuid() if hasattr(os, "geteuid") else owner
-            if owner not in (own, 0, os.stat(self._path).st_uid):
-                raise CertificateDirectoryError(f"{path} belongs to another user, number {owner}")
+            status = os.fstat(opened.fileno())
+            own = os.geteuid() if hasattr(os, "geteuid") else status.st_uid
+            if status.st_uid not in (own, 0, os.stat(self._path).st_uid):
+                raise CertificateDirectoryError(
+                    f"{path} belongs to another user, number {status.st_uid}"
+                )
+            self._check_alone(file)
             return opened.read()
+
+    def _check_alone(self, file: str) -> None:
+        """Raises CertificateDirectoryError if anybody of this machine may write to the directory
+        ("") or the file, or read a secret in it. Groups may: a container's volume is of one.
+        """
+        path = self.path_of(file) if file else self._path
+        with _sentences(self._path), suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode if hasattr(os, "geteuid") else 0  # Windows has none
+            if mode & stat.S_IWOTH:
+                raise CertificateDirectoryError(
+                    f"every user of this machine may write to {path}: `chmod o-w {path}` ends that"
+                )
+            if mode & stat.S_IROTH and file not in ("", AUTHORITY):
+                raise CertificateDirectoryError(
+                    f"every user of this machine may read the secret in {path}: `chmod o-r {path}` "
+                    "ends that"
+                )
 
     def write(self, file: str, text: str, *, is_secret: bool) -> None:
         """Write a new file. Raises CertificateDirectoryError if it is there."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 
+from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller
+from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -19,13 +21,14 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kbroker.sasl.scram_keys import MECHANISM_NUMBERS, OWN_SALT_BYTES
+from kbroker.sasl.scram_keys import MECHANISM_NUMBERS, OWN_SALT_BYTES, SCRAM_MECHANISMS
 
 Users = Mapping[str, Mapping[str, int]]
 """Iterations of credentials, by user and mechanism."""
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 
+_OFFER = "sasl.enabled.mechanisms"  # with the prefix of a listener, too
 _NUMBERS = {mechanism.sasl_name: number for number, mechanism in MECHANISM_NUMBERS.items()}
 
 
@@ -44,6 +47,17 @@ def described_users(links: ClusterLinks) -> Users:
         }
         for result in answer.results
     }
+
+
+def offered_mechanisms(links: ClusterLinks) -> tuple[str, ...]:
+    """Return the mechanisms of SCRAM that listeners of a broker offer, as its settings have them.
+    Raises OSError, and KafkaError if that is refused.
+    """
+    broker = min(each.node_id for each in links.describe(()).brokers)
+    (settings,) = describe_configs(links, [Resource(ResourceType.BROKER, str(broker))]).values()
+    values = (each.value or "" for each in settings if each.name.endswith(_OFFER))
+    offered = {name.strip() for value in values for name in value.split(",")}
+    return tuple(name for name in SCRAM_MECHANISMS if name in offered)
 
 
 def altered_users(

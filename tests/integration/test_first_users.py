@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.scram_users import described_users, with_password
+from kbroker.client.scram_users import described_users, offered_mechanisms, with_password
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.server.metadata_tree.tree_users import alter_users_in, users_in
 from kbroker.testing import Broker
@@ -36,10 +36,11 @@ def test_a_broker_of_a_test_gets_its_secrets_without_an_argument() -> None:
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "inter.broker.listener.name": "PLAINTEXT",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "kbroker.first.user": "root:secret",
     }
     with Broker(settings=settings) as broker:
         links = ClusterLinks(broker.bootstrap.partition(",")[0])
         assert list(described_users(links)) == ["root"]
+        assert offered_mechanisms(links) == ("SCRAM-SHA-512",)
         links.close()

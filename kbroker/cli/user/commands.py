@@ -83,14 +83,16 @@ def add(
     iterations: int,
     password_file: str | None,
 ) -> None:
-    """Add a user who can log in by SCRAM-SHA-256 and SCRAM-SHA-512.
+    """Add a user who can log in by the mechanisms of SCRAM that the broker offers
+    (sasl.enabled.mechanisms); with --data, or where it offers none, by SCRAM-SHA-256 and
+    SCRAM-SHA-512.
 
     The password is asked for; it never leaves this command, nor is it stored: a broker keeps what
     it takes to check one. Brokers take the user at once.
     """
     with user_store(bootstrap, directory) as store:
-        there = store.described().get(name, {})
-        wanted = tuple(dict.fromkeys(mechanisms)) or _ALL
+        there, offered = store.described().get(name, {}), store.offered()
+        wanted = tuple(dict.fromkeys(mechanisms)) or offered or _ALL
         if there.keys() & set(wanted):
             refuse(
                 [
@@ -100,6 +102,9 @@ def add(
             )
         _give(store, name, wanted, iterations, password_file)
     _print_changes({name: wanted}, "added", output)
+    useless = [each for each in wanted if each not in offered]
+    if useless:
+        say(f"no listener offers a login by {named(useless)} now (sasl.enabled.mechanisms)")
 
 
 @user.command("password", short_help="Give a user another password.")

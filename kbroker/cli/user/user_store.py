@@ -22,8 +22,10 @@ from kbroker.cli.arguments.connection import (
 from kbroker.cli.arguments.directory_argument import DirectoryArgument
 from kbroker.cli.shown.output import options
 from kbroker.errors import KafkaError, trouble_of
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
+    from kbroker.client.cluster_links import ClusterLinks
     from kbroker.client.scram_users import Users
     from kbroker.protocol.messages.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
 
 
 class UserStore(NamedTuple):
-    """The ways to users: all of them with their mechanisms; changes, with what became of each."""
+    """The ways to users: all of them with their mechanisms; those of SCRAM that a broker offers;
+    changes, with what became of each.
+    """
 
     described: Callable[[], Users]
+    offered: Callable[[], tuple[str, ...]]
     alter: Callable[[AlterUserScramCredentialsRequest], dict[str, KafkaError | None]]
 
 
@@ -64,7 +69,21 @@ def user_store(bootstrap: str, directory: str | None) -> Iterator[UserStore]:
     from kbroker.client.scram_users import altered_users, described_users
 
     with cluster_links(bootstrap) as links:
-        yield UserStore(partial(described_users, links), partial(altered_users, links))
+        yield UserStore(
+            partial(described_users, links),
+            partial(_offered, links),
+            partial(altered_users, links),
+        )
+
+
+def _offered(links: ClusterLinks) -> tuple[str, ...]:
+    """The mechanisms that are offered; all of them if the broker does not say."""
+    from kbroker.client.scram_users import offered_mechanisms
+
+    try:
+        return offered_mechanisms(links)
+    except (KafkaError, OSError):
+        return tuple(SCRAM_MECHANISMS)
 
 
 def _of_directory(directory: str) -> UserStore:
@@ -74,6 +93,7 @@ def _of_directory(directory: str) -> UserStore:
     disk = RealFileSystem()
     return UserStore(
         lambda: asyncio.run(users_in(disk, directory)),
+        lambda: tuple(SCRAM_MECHANISMS),  # its broker's settings are not known here
         lambda request: asyncio.run(alter_users_in(disk, directory, request)),
     )
 

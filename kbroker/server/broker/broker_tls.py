@@ -152,13 +152,15 @@ def _check_same_broker(
     if before.subject != after.subject and not ssl.ssl_allow_dn_changes:
         raise ConfigError(
             f"{named}: the new certificate is of {after.subject}, the one in force of "
-            f"{before.subject}: ssl.allow.dn.changes=true would allow that"
+            f"{before.subject}: restart the broker, which takes it; ssl.allow.dn.changes=true "
+            "would allow that"
         )
     missing = before.alternative_names - after.alternative_names
     if missing and not ssl.ssl_allow_san_changes:
         raise ConfigError(
             f"{named}: the new certificate lacks the names {', '.join(sorted(missing))} of the one "
-            "in force: ssl.allow.san.changes=true would allow that"
+            "in force: make it for these, too, or restart the broker; ssl.allow.san.changes=true "
+            "would allow that"
         )
 
 

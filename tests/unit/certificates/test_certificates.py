@@ -135,6 +135,9 @@ def test_a_directory_that_is_half_or_of_something_else_is_refused(tmp_path: Path
     (one / "ca.key").unlink()
     with pytest.raises(CertificateDirectoryError, match=r"has ca.pem, but no ca.key"):
         made(one, "ann")
+    (other / "ca.pem").unlink()
+    with pytest.raises(CertificateDirectoryError, match=r"has broker.pem, but no ca.pem"):
+        made(other)
     (tmp_path / "file").write_text("")
     with pytest.raises(CertificateDirectoryError, match="file"):
         made(tmp_path / "file" / "d")
@@ -151,6 +154,55 @@ def test_a_full_disk_is_said_of_the_directory(
         made(tmp_path / "d")
     monkeypatch.undo()
     assert made(tmp_path / "d") == ["ca.pem", "ca.key", "broker.pem"]  # nothing half was left
+
+
+@pytest.mark.parametrize("renames", range(3))
+def test_what_a_killed_process_has_begun_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    left = iter(range(renames))
+    really = os.rename
+
+    def killed(source: str, target: str) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        really(source, target)
+
+    monkeypatch.setattr("os.rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        made(tmp_path / "d", "ann")
+    monkeypatch.undo()
+    before = {file.name: file.read_bytes() for file in (tmp_path / "d").glob("[!.]*")}
+
+    assert len(before) == renames
+    assert {*before, *made(tmp_path / "d", "ann")} == {
+        "ca.pem", "ca.key", "broker.pem", "ann.pem", "ann.properties",
+    }  # fmt: skip
+    assert (
+        before.items()
+        <= {file.name: file.read_bytes() for file in (tmp_path / "d").glob("[!.]*")}.items()
+    )
+    assert handshake(tmp_path / "d", "localhost").getpeercert(binary_form=True)
+
+
+def test_what_all_users_may_read_or_write_is_not_used(tmp_path: Path) -> None:
+    made(tmp_path / "d", "ann")
+    for file, mode, refusal in (
+        ("ca.key", 0o644, r"may read the secret in .*ca.key: `chmod o-r .*ca.key` ends that"),
+        ("broker.pem", 0o604, r"may read .*broker.pem"),
+        ("ca.pem", 0o646, r"may write to .*ca.pem: `chmod o-w .*ca.pem` ends that"),
+        (".", 0o757, r"may write to .*/d: `chmod o-w .*/d` ends that"),
+    ):
+        before = (tmp_path / "d" / file).stat().st_mode
+        (tmp_path / "d" / file).chmod(mode)
+        with pytest.raises(CertificateDirectoryError, match=refusal):
+            made(tmp_path / "d", "bob")
+        (tmp_path / "d" / file).chmod(before)
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all").chmod(0o777)
+    with pytest.raises(CertificateDirectoryError, match=r"may write to .*/all"):
+        made(tmp_path / "all")
+    assert list((tmp_path / "all").iterdir()) == []
 
 
 def test_a_secret_goes_to_no_file_of_another(tmp_path: Path) -> None:

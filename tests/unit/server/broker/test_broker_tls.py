@@ -93,9 +93,9 @@ def test_a_new_file_is_seen_and_one_that_is_no_use_leaves_the_old_in_force(
     assert "0 of -----BEGIN PRIVATE KEY-----" in no_key
     assert other_name == (
         f"{stays}: the new certificate is of CN=b2, the one in force of CN=b1: "
-        "ssl.allow.dn.changes=true would allow that"
+        "restart the broker, which takes it; ssl.allow.dn.changes=true would allow that"
     )
-    assert "lacks the names DNS:b1, DNS:old of the one in force: ssl.allow.san" in fewer_names
+    assert "lacks the names DNS:b1, DNS:old of the one in force: make it for these" in fewer_names
     assert "the certificate has expired at" in warned
     assert [each[:58] for each in renewed] == [
         "listener OUTSIDE has new keys: the certificate of CN=b1, v"
