@@ -10,11 +10,13 @@ the work takes.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _COLLECTIONS_OF_YOUNG = 1_000  # some millions of objects; usually 10
 _works: list[int] = []  # for each piece of work, the usual threshold
+_lock = threading.Lock()
 
 
 @contextmanager
@@ -33,15 +35,14 @@ def collecting_nothing() -> Iterator[None]:
 
 @contextmanager
 def collecting_all_rarely() -> Iterator[None]:
-    """Until this and all others have ended."""
-    if not _works:
-        _works.append(gc.get_threshold()[2])
-    else:
-        _works.append(_works[0])
-    gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS_OF_YOUNG)
+    """Until this and all others have ended, on any thread."""
+    with _lock:
+        _works.append(_works[0] if _works else gc.get_threshold()[2])
+        gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS_OF_YOUNG)
     try:
         yield
     finally:
-        usual = _works.pop()
-        if not _works:
-            gc.set_threshold(*gc.get_threshold()[:2], usual)
+        with _lock:
+            usual = _works.pop()
+            if not _works:
+                gc.set_threshold(*gc.get_threshold()[:2], usual)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeVar
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import CLIENT_ID, UNSECURED, ConnectionSettings
 from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls, refused, tls_hint
-from kbroker.client.sasl_login import log_in
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode, encode
@@ -155,6 +154,8 @@ class BrokerLink:
             self._secure(host, port)
         self._negotiate()
         if settings.login is not None:
+            from kbroker.client.sasl_login import log_in  # most brokers ask for none
+
             begun_s = time.monotonic()
             lifetime_s = log_in(self.ask, settings.login, self.name)
             if lifetime_s is not None:

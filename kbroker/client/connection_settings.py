@@ -20,7 +20,6 @@ from kbroker.client.property_names import (
     SECURITY_NAMES,
     TOKEN_NAMES,
 )
-from kbroker.config.jaas import parse_jaas
 from kbroker.model import SECURITY_PROTOCOLS
 from kbroker.near_names import did_you_mean
 from kbroker.sasl.login import Login
@@ -192,6 +191,8 @@ def jaas_fields(text: str) -> dict[str, str] | None:
     >>> jaas_fields('a.PlainLoginModule required username="ann" password=secret;')
     {'username': 'ann', 'password': 'secret'}
     """
+    from kbroker.config.jaas import parse_jaas  # few give their login so
+
     try:
         modules = parse_jaas(text)
     except ValueError:

@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kbroker.client.topic_rows import rows_of
 from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
-
-Described = MetadataResponse.MetadataResponsePartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,27 +32,22 @@ def health_of(
     """Sort partitions by what they lack. `minimums`: `min.insync.replicas` by topic; a topic that
     is not among them asks for 1.
     """
-    places: dict[TopicPartition, Described] = dict(rows_of(topics))
+    leaderless, under_replicated, under_min_isr = [], [], []
+    added = {place: len(move.adding_replicas) for place, move in (moves or {}).items()}
+    for topic in topics:
+        minimum = (minimums or {}).get(topic.name or "", 1)
+        for found in topic.partitions:
+            place = TopicPartition(topic.name or "", found.partition_index)
+            in_sync, replicas = len(found.isr_nodes), len(found.replica_nodes)
+            if found.leader_id <= NO_LEADER:
+                leaderless.append(place)
+            if in_sync < replicas - added.get(place, 0):
+                under_replicated.append(place)
+            if in_sync < min(minimum, replicas):
+                under_min_isr.append(place)
     return PartitionHealth(
-        leaderless=frozenset(p for p, found in places.items() if found.leader_id <= NO_LEADER),
-        under_replicated=frozenset(
-            p
-            for p, found in places.items()
-            if len(found.isr_nodes) < len(found.replica_nodes) - _added(moves, p)
-        ),
-        under_min_isr=None
-        if minimums is None
-        else frozenset(
-            p for p, found in places.items() if _is_under_min_isr(found, minimums.get(p.topic, 1))
-        ),
+        leaderless=frozenset(leaderless),
+        under_replicated=frozenset(under_replicated),
+        under_min_isr=None if minimums is None else frozenset(under_min_isr),
         reassigning=None if moves is None else frozenset(moves),
     )
-
-
-def _added(moves: Mapping[TopicPartition, ReplicaAssignment] | None, place: TopicPartition) -> int:
-    move = (moves or {}).get(place)
-    return 0 if move is None else len(move.adding_replicas)
-
-
-def _is_under_min_isr(found: Described, minimum: int) -> bool:
-    return len(found.isr_nodes) < min(minimum, len(found.replica_nodes))

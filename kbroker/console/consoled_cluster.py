@@ -20,6 +20,7 @@ from kbroker.client.client_error import ClientError, link_errors
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import Trouble
+from kbroker.rare_collections import collecting_all_rarely
 
 AT_ONCE: Final = 4
 _ROOM_S = 10.0
@@ -166,7 +167,10 @@ class ConsoledCluster:
                 links.silent.clear()
                 links.sleep = work.sleep
                 work.links = links
-                result = question(work)
+                # Answers about whole clusters are hundreds of thousands of objects, which a full
+                # collection looks at while no other thread runs.
+                with collecting_all_rarely():
+                    result = question(work)
                 for link in links.busy():
                     links.lose(link)  # it would answer the next question
         except Exception as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from kbroker.client.client_error import ClientError
@@ -19,7 +20,6 @@ from kbroker.client.cluster_configs import (
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_health import health_of
 from kbroker.client.partition_requests import moves_under_way
-from kbroker.client.topic_rows import rows_of
 from kbroker.config.config_resources import ResourceType
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
 from kbroker.console.gaps import Gaps
@@ -92,11 +92,13 @@ def _overview(work: Work) -> Overview:
     if described.controller_id != NO_CONTROLLER:
         with gaps.around("moves of partitions"):
             moves = moves_under_way(links, described.controller_id)
-    health = health_of(described.topics, {}, moves)
-    minimums = _minimums(links, health.under_replicated, gaps)
+    health = health_of(described.topics, None, moves)
+    lacking = {place.topic for place in health.under_replicated}
+    minimums = _minimums(links, lacking, gaps)
     under_min_isr = None
     if minimums is not None:
-        under_min_isr = health_of(described.topics, minimums, moves).under_min_isr
+        of_lacking = (topic for topic in described.topics if topic.name in lacking)
+        under_min_isr = health_of(of_lacking, minimums, moves).under_min_isr
     features = _features(answers.values())
     level = _level(links, answers, features, gaps)
     gaps.tell_silent(links.silent)
@@ -121,9 +123,10 @@ def _brokers(
 ) -> tuple[BrokerRow, ...]:
     leaders: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
-    for _, partition in rows_of(described.topics):
+    for partition in chain.from_iterable(topic.partitions for topic in described.topics):
         leaders[partition.leader_id] += 1
-        replicas.update(partition.replica_nodes)
+        for broker_id in partition.replica_nodes:
+            replicas[broker_id] += 1
     return tuple(
         BrokerRow(
             broker_id=broker.node_id,
@@ -189,18 +192,15 @@ def _level(
     return f"{of_zookeeper} {found[0].value}" if found else None
 
 
-def _minimums(
-    links: ClusterLinks, places: Iterable[TopicPartition], gaps: Gaps
-) -> dict[str, int] | None:
+def _minimums(links: ClusterLinks, topics: Collection[str], gaps: Gaps) -> dict[str, int] | None:
     """Return `min.insync.replicas` of the topics that lack replicas in sync: no other partition can
     have too few.
     """
-    topics = sorted({place.topic for place in places})
     if len(topics) > _MOST_ASKED:
         gaps.tell(f"values of {MIN_ISR} are not asked of {len(topics):,} topics at once")
         return None
     with gaps.around(f"values of {MIN_ISR}"):
-        return minimums_in_sync(links, topics)
+        return minimums_in_sync(links, sorted(topics))
     return None
 
 

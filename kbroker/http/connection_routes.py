@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kbroker.http.answers import JSON, Answer, json_bytes, said
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.routes import Request, Route
-from kbroker.tracing.open_connection import OpenConnection
+
+if TYPE_CHECKING:
+    from kbroker.tracing.open_connection import OpenConnection
 
 ANSWER_S: Final = 5.0  # how long the broker's loop may take to answer
 PATH: Final = "/api/connections"
 MOST_ROWS: Final = 10_000
 
-LookAtConnections = Callable[[], Iterator[OpenConnection]]
+LookAtConnections = Callable[[], "Iterator[OpenConnection]"]
 """Yields the open connections; called on the broker's loop."""
 
 

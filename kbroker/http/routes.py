@@ -40,13 +40,19 @@ class Route:
     methods: tuple[str, ...] = _METHODS
 
 
+MakeRoutes = Callable[[], Mapping[str, Route]]
+"""Makes routes by path, and loads what they need."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTable:
-    """The ASGI application: routes by path, each asked with GET, most with HEAD too. `otherwise` is
-    another one, which answers what has no route here, to those who have the token.
+    """The ASGI application: routes by path, each asked with GET, most with HEAD too; those that are
+    `made_later` with the first request that is let in. `otherwise` is another one, which answers
+    what has no route here, to those who have the token.
     """
 
-    routes: Mapping[str, Route]
+    routes: dict[str, Route]
+    made_later: Mapping[str, MakeRoutes] = field(default_factory=dict)
     guard: Guard = field(default_factory=Guard)
     otherwise: Application | None = None
 
@@ -79,6 +85,9 @@ class RouteTable:
             return said(
                 401, "the token is missing or wrong", ("www-authenticate", 'Basic realm="kbroker"')
             )
+        if route is None and scope["path"] in self.made_later:
+            self.routes.update(self.made_later[scope["path"]]())
+            route = self.routes[scope["path"]]
         if route is None and self.otherwise is not None:
             return None
         if route is None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbroker.model import TopicPartition
-from kbroker.tracing.open_connection import OpenConnection
-from kbroker.tracing.trace_filter import TraceFilter
-from kbroker.tracing.trace_reader import Taken
+
+if TYPE_CHECKING:  # which the first page does without
+    from kbroker.tracing.open_connection import OpenConnection
+    from kbroker.tracing.trace_filter import TraceFilter
+    from kbroker.tracing.trace_reader import Taken
 
 NO_VIEWS = (
     "not known here: a broker of kbroker tells it at its own HTTP address, and other brokers of "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
@@ -18,12 +18,14 @@ from kbroker.errors import Trouble
 from kbroker.events.history import row_of
 from kbroker.http.answers import Application, Receive, Send, said, send_answer
 from kbroker.http.broker_loop import BrokerLoop, Steps
-from kbroker.http.connection_routes import LookAtConnections
-from kbroker.http.event_routes import LookAtEvents
-from kbroker.http.trace_routes import FindTracer, FollowedOnLoop
 from kbroker.model import EndPoint, TopicPartition
-from kbroker.tracing.open_connection import OpenConnection
-from kbroker.tracing.trace_filter import TraceFilter
+
+if TYPE_CHECKING:  # which the first page does without
+    from kbroker.http.connection_routes import LookAtConnections
+    from kbroker.http.event_routes import LookAtEvents
+    from kbroker.http.trace_routes import FindTracer, FollowedOnLoop
+    from kbroker.tracing.open_connection import OpenConnection
+    from kbroker.tracing.trace_filter import TraceFilter
 
 ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer
 _ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
@@ -113,15 +115,21 @@ class _Views:
         return [row_of(noted) for noted in found]
 
     async def connections(self) -> Sequence[OpenConnection]:
+        from kbroker.server.broker import open_connections  # noqa: F401  here, not on its loop
+
         return await self._collected(self._looks.connections)
 
     async def figures(self) -> BrokerFigures:
+        from kbroker.server.broker import broker_figures  # noqa: F401  here, not on its loop
+
         found = await self._collected(self._looks.figures)
         if not found:
             raise _no_answer("the broker is starting")
         return found[0]
 
     async def follow(self, wanted: TraceFilter) -> FollowedOnLoop:
+        from kbroker.http.trace_routes import FollowedOnLoop
+
         followed = FollowedOnLoop(self._loop, self._looks.tracer, wanted)
         try:
             problem = await followed.begin()

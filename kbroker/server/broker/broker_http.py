@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.health_routes import LookAtHealth
     from kbroker.http.metrics_routes import LookAtMetrics, Prepare
+    from kbroker.http.routes import MakeRoutes, Route
     from kbroker.http.tls_line import MakeTls
     from kbroker.http.trace_routes import FindTracer
     from kbroker.server.broker.broker_console import FindEndPoints, LookAtFigures
@@ -75,18 +76,10 @@ def _application(
     loop: BrokerLoop,
 ) -> Application:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
-    from kbroker.http.connection_routes import connection_routes
     from kbroker.http.event_routes import event_routes
     from kbroker.http.guard import Guard, names_of
     from kbroker.http.health_routes import health_routes, index_route
-    from kbroker.http.metrics_routes import metrics_routes
     from kbroker.http.routes import RouteTable
-    from kbroker.http.trace_routes import trace_routes
-    from kbroker.server.broker import (  # here, not on the broker's loop
-        broker_figures,  # noqa: F401
-        broker_metrics,  # noqa: F401
-        open_connections,  # noqa: F401
-    )
     from kbroker.server.broker.broker_console import BrokerConsole, ConsoleLooks
 
     seen_by_console = ConsoleLooks(
@@ -102,15 +95,8 @@ def _application(
             "/": index_route(SERVED),
             **health_routes(loop, looks.checks),
             **event_routes(loop, looks.events),
-            **connection_routes(loop, looks.connections),
-            **trace_routes(loop, looks.tracer),
-            **metrics_routes(
-                loop,
-                looks.samples,
-                looks.before_samples,
-                config.kbroker.kbroker_metrics_partitions,
-            ),
         },
+        made_later=_made_later(config, looks, loop),
         guard=Guard(names=names_of(hosts), token=token),
         otherwise=BrokerConsole(config.kbroker, loop, seen_by_console),
     )
@@ -127,6 +113,32 @@ def _tls(config: KafkaConfig, looks: Looks) -> MakeTls | None:
     assert listener is not None
     name = listener.listener_name
     return HttpTls(config, name, partial(looks.tls, name))
+
+
+def _made_later(config: KafkaConfig, looks: Looks, loop: BrokerLoop) -> Mapping[str, MakeRoutes]:
+    """Return the routes that load more than the first page of a console should wait for. What the
+    broker's loop needs for them is loaded here, on the HTTP thread.
+    """
+
+    def connections() -> Mapping[str, Route]:
+        from kbroker.http.connection_routes import connection_routes
+        from kbroker.server.broker import open_connections  # noqa: F401
+
+        return connection_routes(loop, looks.connections)
+
+    def trace() -> Mapping[str, Route]:
+        from kbroker.http.trace_routes import trace_routes
+
+        return trace_routes(loop, looks.tracer)
+
+    def metrics() -> Mapping[str, Route]:
+        from kbroker.http.metrics_routes import metrics_routes
+        from kbroker.server.broker import broker_metrics  # noqa: F401
+
+        shown = config.kbroker.kbroker_metrics_partitions
+        return metrics_routes(loop, looks.samples, looks.before_samples, shown)
+
+    return {"/api/connections": connections, "/api/trace": trace, "/metrics": metrics}
 
 
 def _token(config: KafkaConfig) -> str | None:
