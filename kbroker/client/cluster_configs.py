@@ -49,7 +49,8 @@ class Resource(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """A setting of a resource; `value` is None if there is none, and for a secret. `source`: that
-    of the value, as Kafka numbers it (-1: the broker is too old to say). `synonyms`: source, name
+    of the value, as Kafka numbers it (-1: the broker is too old to say). `is_read_only`: nobody can
+    change it while the broker runs. `synonyms`: source, name
     and value of all settings that could give it one, the strongest first, if they were asked for.
     """
 
@@ -58,6 +59,7 @@ class Setting:
     origin: str
     is_secret: bool
     source: int = -1
+    is_read_only: bool = False
     synonyms: tuple[tuple[int, str, str | None], ...] = ()
 
 
@@ -191,5 +193,6 @@ def _setting(row: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Sett
         origin=origin,
         is_secret=row.is_sensitive,
         source=row.config_source,
+        is_read_only=row.read_only,
         synonyms=tuple((each.source, each.name, each.value) for each in row.synonyms),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import EARLIEST, ClusterLinks
@@ -61,6 +61,16 @@ class TrimPlan:
             for place, each in self.offsets.items()
             if each.start < each.target <= each.end
         }
+
+    def within(self, starts: Mapping[int, int]) -> TrimPlan:
+        """Return the plan that lets no partition begin later than these say, by its number, and
+        leaves the others alone.
+        """
+        offsets = {
+            place: replace(each, target=min(each.target, starts.get(place.partition, each.start)))
+            for place, each in self.offsets.items()
+        }
+        return replace(self, offsets=offsets)
 
 
 def trim_point(text: str, now_ms: int) -> TrimPoint | None:

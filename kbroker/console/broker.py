@@ -1,13 +1,17 @@
-"""One broker: its settings with their origins, and its disks."""
+"""One broker: its settings with their origins, and its disks; changes of its settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource, Setting, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.exit_code import ExitCode
+from kbroker.client.setting_changes import SettingChanges, changed
 from kbroker.config.config_resources import ResourceType
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
+from kbroker.console.done import Done
 from kbroker.console.gaps import Gaps
 from kbroker.console.topic_lookup import NotFoundError
 from kbroker.errors import ErrorCode, KafkaError
@@ -44,11 +48,34 @@ async def broker(cluster: ConsoledCluster, broker_id: int) -> BrokerDetails:
     return await cluster.ask(lambda work: _broker(work, broker_id))
 
 
-def _broker(work: Work, broker_id: int) -> BrokerDetails:
-    links, gaps = work.links, Gaps()
+async def configure_broker(
+    cluster: ConsoledCluster, broker_id: int, changes: SettingChanges, *, of_all: bool = False
+) -> Done:
+    """Change settings of a running broker, or with `of_all` those that hold for all brokers; all of
+    it is done, or none. Raises NotFoundError if the broker is not there, ClientError.
+    """
+    return await cluster.ask(lambda work: _configure(work, broker_id, changes, of_all=of_all))
+
+
+def _configure(work: Work, broker_id: int, changes: SettingChanges, *, of_all: bool) -> Done:
+    if not changes.entries():
+        raise ClientError("no setting is to be changed", ExitCode.USAGE)
+    _check_there(work.links, broker_id)
+    gaps = Gaps()
+    resource = Resource(ResourceType.BROKER, "" if of_all else str(broker_id))
+    refused = changed(work.links, [resource], changes, gaps.tell)
+    return Done(said=gaps.sentences(), refused=tuple(refused))
+
+
+def _check_there(links: ClusterLinks, broker_id: int) -> None:
     there = sorted(each.node_id for each in links.describe([]).brokers)
     if broker_id not in there:
         raise NotFoundError(f"no such broker: {broker_id} (online: {named(there)})")
+
+
+def _broker(work: Work, broker_id: int) -> BrokerDetails:
+    links, gaps = work.links, Gaps()
+    _check_there(links, broker_id)
     settings: tuple[Setting, ...] | None = None
     with gaps.around("settings of the broker"):
         resource = Resource(ResourceType.BROKER, str(broker_id))

@@ -7,7 +7,7 @@ topics are not deleted, because the offsets of all groups, or all transactions, 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from kbroker.client.topic_figures import leaders_of
 from kbroker.client.topic_requests import BROKERS_DEFAULT, delete_topics
 from kbroker.config.config_resources import ResourceType
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
+from kbroker.console.done import Done
 from kbroker.console.gaps import Gaps
 from kbroker.console.topic_lookup import check_partitions, topic_named
 from kbroker.errors import ErrorCode
@@ -39,14 +40,6 @@ _SEEN_S, _PAUSE_S = 5.0, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """The outcome of changes: sentences about what was done, and about what was refused."""
-
-    said: tuple[str, ...]
-    refused: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
     """A topic to be made; without numbers the brokers choose their defaults."""
 
@@ -54,6 +47,19 @@ class NewTopic:
     partitions: int | None = None
     replication_factor: int | None = None
     settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trim:
+    """Records to be deleted: those before a place, a text that `trim_point` reads at `now_ms` (Unix
+    time), of some partitions, or of all. `at_most`: by partition, the start offset that a preview
+    has shown; what was written since then stays, and so do partitions that are not in it.
+    """
+
+    before: str
+    now_ms: int
+    partitions: frozenset[int] = frozenset()
+    at_most: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +92,12 @@ async def create_topic(cluster: ConsoledCluster, new: NewTopic) -> Done:
     return await cluster.ask(lambda work: _create(work.links, new), _CHANGE_S)
 
 
-async def configure_topic(
-    cluster: ConsoledCluster, name: str, sets: Mapping[str, str], deletes: Sequence[str] = ()
-) -> Done:
-    """Set settings of a topic, and give others their defaults back; all or none of it is done.
+async def configure_topic(cluster: ConsoledCluster, name: str, changes: SettingChanges) -> Done:
+    """Change settings of a topic; all of it is done, or none.
 
     Raises ClientError if there is no such topic.
     """
-    return await cluster.ask(lambda work: _configure(work.links, name, sets, deletes), _CHANGE_S)
+    return await cluster.ask(lambda work: _configure(work.links, name, changes), _CHANGE_S)
 
 
 async def grow_topic(cluster: ConsoledCluster, name: str, partitions: int) -> Done:
@@ -107,22 +111,15 @@ async def delete_topic(cluster: ConsoledCluster, name: str) -> Done:
 
 
 async def trim_topic(
-    cluster: ConsoledCluster,
-    name: str,
-    before: str,
-    now_ms: int,
-    partitions: frozenset[int] = frozenset(),
-    *,
-    only_previews: bool,
+    cluster: ConsoledCluster, name: str, trim: Trim, *, only_previews: bool
 ) -> Trimmed:
     """Delete the records of a topic before an offset or a time, or work out what would go.
-    `before`: a text that `trim_point` reads; no `partitions` means all; `now_ms` is Unix time.
 
     Raises ClientError for a text, topic or partition that there is not.
     """
 
     def question(work: Work) -> Trimmed:
-        return _trim(work, name, before, now_ms, partitions, only_previews=only_previews)
+        return _trim(work, name, trim, only_previews=only_previews)
 
     return await cluster.ask(question, _CHANGE_S)
 
@@ -155,15 +152,13 @@ def _wait_until_seen(links: ClusterLinks, name: str) -> None:
         links.sleep(_PAUSE_S)
 
 
-def _configure(
-    links: ClusterLinks, name: str, sets: Mapping[str, str], deletes: Sequence[str]
-) -> Done:
-    if not sets and not deletes:
+def _configure(links: ClusterLinks, name: str, changes: SettingChanges) -> Done:
+    if not changes.entries():
         raise ClientError("no setting is to be changed", ExitCode.USAGE)
     topic_named(links, name)
     gaps = Gaps()
     resource = Resource(ResourceType.TOPIC, name)
-    refused = changed(links, [resource], SettingChanges(sets, deletes), gaps.tell)
+    refused = changed(links, [resource], changes, gaps.tell)
     return Done(said=gaps.sentences(), refused=tuple(refused))
 
 
@@ -184,19 +179,11 @@ def _delete(links: ClusterLinks, name: str) -> Done:
     return Done(said=(), refused=(deletion_refusal(result),))
 
 
-def _trim(
-    work: Work,
-    name: str,
-    before: str,
-    now_ms: int,
-    partitions: frozenset[int],
-    *,
-    only_previews: bool,
-) -> Trimmed:
-    links, gaps = work.links, Gaps()
-    cut = trim_point(before, now_ms)
+def _trim(work: Work, name: str, trim: Trim, *, only_previews: bool) -> Trimmed:
+    links, gaps, partitions = work.links, Gaps(), trim.partitions
+    cut = trim_point(trim.before, trim.now_ms)
     if cut is None:
-        raise ClientError(f"'{before}' is none of: an offset, {MOMENTS}, end", ExitCode.USAGE)
+        raise ClientError(f"'{trim.before}' is none of: an offset, {MOMENTS}, end", ExitCode.USAGE)
     topic = topic_named(links, name)
     if topic.is_internal:  # brokers refuse it with a code that says less
         raise ClientError(f"{name} was not trimmed: brokers clean up Kafka's own topics themselves")
@@ -206,6 +193,8 @@ def _trim(
     places = [TopicPartition(name, number) for number in numbers]
     leaders = {place: led.get(place, NO_LEADER) for place in places}
     plan = planned_trim(links, leaders, cut)
+    if trim.at_most is not None:
+        plan = plan.within(trim.at_most)
     if only_previews:
         starts, refused = foreseen_starts(links, plan.cuts, gaps.tell)
     else:

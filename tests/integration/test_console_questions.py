@@ -17,9 +17,10 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.record_places import END, START, Kind, Place
 from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.setting_changes import SettingChanges
 from kbroker.client.transactional_producer import TransactionalProducer, WriterIdentity
 from kbroker.console import groups as groups_of
-from kbroker.console.broker import broker
+from kbroker.console.broker import broker, configure_broker
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.end_offsets import sum_of_ends
 from kbroker.console.hanging_transactions import abort_hanging, hanging_transactions
@@ -33,6 +34,7 @@ from kbroker.console.producing import NewMessage, produce
 from kbroker.console.topic import groups_of_topic, topic
 from kbroker.console.topic_changes import (
     NewTopic,
+    Trim,
     configure_topic,
     create_topic,
     delete_topic,
@@ -525,38 +527,69 @@ async def test_a_topic_is_configured_grown_trimmed_and_deleted(
     await make(cluster, name)
     write(bootstrap, name, [b"x"] * 10)
 
-    configured = await configure_topic(cluster, name, {"retention.ms": "1000000"})
-    reset = await configure_topic(cluster, name, {}, ["retention.ms"])
+    configured = await configure_topic(cluster, name, SettingChanges({"retention.ms": "1000000"}))
+    reset = await configure_topic(cluster, name, SettingChanges(deletes=["retention.ms"]))
     grown = await grow_topic(cluster, name, 3)
-    preview = await trim_topic(cluster, name, "4", NOW_MS, frozenset({0}), only_previews=True)
+    trim = Trim(before="end", now_ms=NOW_MS, partitions=frozenset({0}))
+    preview = await trim_topic(cluster, name, trim, only_previews=True)
+    write(bootstrap, name, [b"later"])
     unchanged = await topic(cluster, name)
-    trimmed = await trim_topic(cluster, name, "4", NOW_MS, frozenset({0}), only_previews=False)
+    shown = replace(trim, at_most={0: preview.partitions[0].start_offset})
+    trimmed = await trim_topic(cluster, name, shown, only_previews=False)
     after = await topic(cluster, name)
     deleted = await delete_topic(cluster, name)
 
     assert configured.refused == reset.refused == grown.refused == trimmed.refused == ()
-    assert [each.deleted for each in preview.partitions] == [4]
+    assert [each.deleted for each in preview.partitions] == [10]
     assert unchanged.partition_count == 3
     assert unchanged.partitions[0].start_offset == 0
-    assert trimmed.partitions == preview.partitions
-    assert after.partitions[0].start_offset == 4
+    assert trimmed.partitions[0].deleted == 10
+    assert (after.partitions[0].start_offset, after.partitions[0].end_offset) == (10, 11)
     assert deleted.said == (f"{name}: deleted",)
+
+
+async def test_a_broker_is_configured_alone_and_with_all(cluster: ConsoledCluster) -> None:
+    (broker_id,) = (each.broker_id for each in (await overview(cluster)).brokers)
+    sets = SettingChanges({"log.cleaner.backoff.ms": "14000"})
+
+    async def backoff() -> tuple[str | None, str]:
+        settings = (await broker(cluster, broker_id)).settings or ()
+        (found,) = (each for each in settings if each.name == "log.cleaner.backoff.ms")
+        return found.value, found.origin
+
+    alone = await configure_broker(cluster, broker_id, sets)
+    changed = await backoff()
+    reset = SettingChanges(deletes=["log.cleaner.backoff.ms"])
+    assert not (await configure_broker(cluster, broker_id, reset)).refused
+    everywhere = await configure_broker(cluster, broker_id, sets, of_all=True)
+    assert (changed, await backoff()) == (
+        ("14000", "broker (dynamic)"),
+        ("14000", "cluster (dynamic)"),
+    )
+    assert not (await configure_broker(cluster, broker_id, reset, of_all=True)).refused
+
+    assert "log.cleaner.backoff.ms altered" in alone.said[0]
+    assert everywhere.said == ("all brokers: log.cleaner.backoff.ms altered",)
+    start_only = await configure_broker(cluster, broker_id, SettingChanges({"log.dirs": "/x"}))
+    assert "log.dirs needs a restart" in start_only.refused[0]
+    with pytest.raises(NotFoundError, match="no such broker: 77"):
+        await configure_broker(cluster, 77, sets)
 
 
 async def test_changes_that_are_refused_are_worded(cluster: ConsoledCluster, name: str) -> None:
     await make(cluster, name)
 
     again = await create_topic(cluster, NewTopic(name=name, settings={}))
-    unknown = await configure_topic(cluster, name, {"retention.mss": "1"})
+    unknown = await configure_topic(cluster, name, SettingChanges({"retention.mss": "1"}))
     shrunk = await grow_topic(cluster, name, 1)
 
     assert "exists already" in again.refused[0]
     assert "did you mean retention.ms" in unknown.refused[0]
     assert shrunk.refused
     with pytest.raises(ClientError, match="no setting is to be changed"):
-        await configure_topic(cluster, name, {})
+        await configure_topic(cluster, name, SettingChanges())
     with pytest.raises(ClientError, match="'soon' is none of: an offset"):
-        await trim_topic(cluster, name, "soon", NOW_MS, only_previews=True)
+        await trim_topic(cluster, name, Trim(before="soon", now_ms=NOW_MS), only_previews=True)
     with pytest.raises(NotFoundError, match="no such topic"):
         await delete_topic(cluster, f"{name}-none")
 

@@ -40,6 +40,12 @@ class Answered:
         (within,) = re.findall(rf"<{name}\b.*?</{name}>", self.html, re.DOTALL)[:1]
         return [unescape(each) for each in re.findall(r'<a\b[^>]* href="([^"]*)"', within)]
 
+    def hidden_fields(self) -> dict[str, str]:
+        """The fields that the form of a preview sends."""
+        inputs = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', self.html)
+        areas = re.findall(r'<textarea name="(\w+)" hidden>([^<]*)</textarea>', self.html)
+        return {name: unescape(value) for name, value in [*inputs, *areas]}
+
     def has_inline_code(self) -> bool:
         """Whether a page holds code or style that its policy forbids."""
         return bool(re.search(r"<style|<script(?![^>]* src=)| style=| on\w+=", self.html))

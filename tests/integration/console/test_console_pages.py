@@ -65,6 +65,41 @@ async def test_what_is_not_there_or_not_asked_rightly_is_refused_in_words(
     assert "\x1b" not in hostile.html
 
 
+async def test_settings_of_a_broker_are_changed_by_forms_and_by_programs(
+    client: ConsoleClient,
+) -> None:
+    place, name = "/brokers/0", "log.cleaner.backoff.ms"
+    shown = await client.get(f"{place}?all=1&name={name}")
+    assert f"{place}?name={name}&amp;all=1" in shown.html
+    assert "name=broker.id" not in shown.html  # a running broker takes no other
+    assert 'value="15000"' in shown.html
+    change = {"name": name, "value": "14000", "action": "set"}
+    changed = await client.post(f"{place}/settings", change)
+    shown = await client.followed(changed)
+    assert f"broker 0: {name} altered" in shown.text
+    assert f"{name} 14000 broker (dynamic) default: 15000" in shown.text
+    wrong = await client.post(f"{place}/settings", change | {"value": "soon"})
+    assert (wrong.status, name in wrong.text, 'value="soon"' in wrong.html) == (409, True, True)
+    assert (await client.post(f"{place}/settings", {"name": ""})).status == 409
+    secret = {"name": "ssl.key.password", "value": "hush", "action": "set"}
+    assert "hush" not in (await client.post(f"{place}/settings", secret)).html
+
+    body = {"deletes": [name]}
+    assert (await client.call("POST", f"/api/v1{place}/settings", body)).status == 200
+    body = {"sets": {name: "13000"}, "of_all_brokers": True}
+    assert (await client.call("POST", f"/api/v1{place}/settings", body)).status == 200
+    settings = (await client.get(f"/api/v1{place}")).value["settings"]
+    (found,) = (each for each in settings if each["name"] == name)
+    assert (found["value"], found["origin"]) == ("13000", "cluster (dynamic)")
+    assert found["is_read_only"] is False
+    reset = {"name": name, "action": "reset", "of_all": "1"}
+    assert (
+        "13000" not in (await client.followed(await client.post(f"{place}/settings", reset))).text
+    )
+    gone = await client.post("/brokers/77/settings", change)
+    assert gone.status in (404, 409)
+
+
 async def test_a_write_from_elsewhere_changes_nothing(client: ConsoleClient) -> None:
     from_elsewhere = await client.post("/new-topic", {"name": "a"}, sec_fetch_site="cross-site")
     assert (from_elsewhere.status, "elsewhere" in from_elsewhere.text) == (403, True)
@@ -87,6 +122,7 @@ async def test_a_read_only_console_changes_nothing_and_has_no_buttons(bootstrap:
         for refused in (
             await client.post("/new-topic", {"name": "a"}),
             await client.call("POST", "/api/v1/topics", {"name": "a"}),
+            await client.post("/brokers/0/settings", {"name": "a", "value": "b"}),
             await client.call("DELETE", "/api/v1/topics/a"),
         ):
             assert refused.status == 403
@@ -94,6 +130,7 @@ async def test_a_read_only_console_changes_nothing_and_has_no_buttons(bootstrap:
         shown = await client.get("/topics")
         assert "read-only" in shown.text
         assert "Create a topic" not in shown.text
+        assert "Change a setting" not in (await client.get("/brokers/0?all=1")).text
 
 
 async def test_a_broker_that_is_away_is_said_and_looked_for_again() -> None:

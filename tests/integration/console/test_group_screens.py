@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import closing
 from html import unescape
@@ -15,7 +14,7 @@ from compat_tests.running.apache_kafka import free_port
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.web.app import ConsoleApplication
 from kbroker.testing import Broker
-from tests.fakes.running.console_client import Answered, ConsoleClient, HttpConsoleClient
+from tests.fakes.running.console_client import ConsoleClient, HttpConsoleClient
 from tests.integration.group_client import GroupClient
 from tests.integration.local_cluster_client import Cluster, running
 
@@ -37,13 +36,6 @@ def client(cluster: Cluster) -> HttpConsoleClient:
     return HttpConsoleClient(cluster.server(0).http_end_points[0].port)
 
 
-def hidden(page: Answered) -> dict[str, str]:
-    """The fields that the form of a preview sends."""
-    inputs = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.html)
-    areas = re.findall(r'<textarea name="(\w+)" hidden>([^<]*)</textarea>', page.html)
-    return {name: unescape(value) for name, value in [*inputs, *areas]}
-
-
 async def test_a_group_is_reset_after_a_preview_found_and_deleted(
     client: HttpConsoleClient,
 ) -> None:
@@ -58,7 +50,7 @@ async def test_a_group_is_reset_after_a_preview_found_and_deleted(
     preview = await client.get(f"{PLACE}/reset?to=1&topics=orders")
     assert "Reset 2 partitions" in preview.text
     assert "it would be made" in preview.text
-    await client.followed(await client.post(f"{PLACE}/reset", hidden(preview)))
+    await client.followed(await client.post(f"{PLACE}/reset", preview.hidden_fields()))
     shown = await client.get(PLACE)
     assert "Lag 3" in shown.text
     assert "orders 1 1 4 3 nobody" in shown.text

@@ -76,9 +76,14 @@ async def test_a_topic_is_made_found_changed_and_deleted_by_forms(
     preview = await client.get("/topics/orders/trim?before=3&partitions=1")
     assert "Delete 3 offsets" in preview.text
     assert "Records 4" in (await client.get("/topics/orders")).text
-    fields = {"before": "3", "partitions": "1"}
+    whole = await client.get("/topics/orders/trim?before=end")
+    await produce(cluster, NewMessage(topic="orders", value=b"later", partition=1))
+    fields = {"before": "end", "partitions": ""}
+    unseen = await client.post("/topics/orders/trim", fields)
+    assert (unseen.status, "look first at what would go" in unseen.text) == (400, True)
+    fields = whole.hidden_fields()
     shown = await client.followed(await client.post("/topics/orders/trim", fields))
-    assert "orders: 3 offsets deleted" in shown.text
+    assert "orders: 4 offsets deleted" in shown.text
     assert "Records 1" in shown.text
     assert (await client.get("/topics/orders/trim?before=soon")).status == 409
 
@@ -116,6 +121,10 @@ async def test_a_topic_is_made_found_changed_and_deleted_by_programs(
     trimmed = await client.call("POST", "/api/v1/topics/bills/trim", {"before": "end"})
     assert [each["deleted"] for each in trimmed.value["partitions"]] == [0, 0, 0, 0]
     assert trimmed.value["is_done"] is False  # it was not confirmed
+    wanted = {"before": "end", "confirmed": True, "at_most": {"x": 1}}
+    assert (await client.call("POST", "/api/v1/topics/bills/trim", wanted)).status == 400
+    seen = wanted | {"at_most": {"1": 5}}
+    assert (await client.call("POST", "/api/v1/topics/bills/trim", seen)).value["is_done"] is True
     assert (await client.get("/api/v1/topics/bills/groups")).value == {"groups": [], "gaps": []}
 
     assert (await client.call("DELETE", "/api/v1/topics/bills")).status == 200

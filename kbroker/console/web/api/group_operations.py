@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kbroker.console.done import Done
 from kbroker.console.groups import (
     GroupDetails,
     GroupPage,
@@ -17,7 +18,6 @@ from kbroker.console.groups import (
     preview_reset,
     reset,
 )
-from kbroker.console.topic_changes import Done
 from kbroker.console.web.api.operation import PAGE_PARAMETERS, Given, Operation
 from kbroker.console.web.api.topic_operations import wanted_of
 from kbroker.console.web.console import Console

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kbroker.client.setting_changes import SettingChanges
+from kbroker.console.done import Done
 from kbroker.console.pages import Wanted
 from kbroker.console.topic import ReadingGroups, TopicDetails, groups_of_topic, topic
 from kbroker.console.topic_changes import (
-    Done,
     NewTopic,
+    Trim,
     Trimmed,
     configure_topic,
     create_topic,
@@ -42,6 +44,9 @@ class SettingsToChange:
     sets: Mapping[str, str] = field(default_factory=dict)
     deletes: Sequence[str] = ()
 
+    def changes(self) -> SettingChanges:
+        return SettingChanges(self.sets, self.deletes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsToHave:
@@ -53,12 +58,15 @@ class PartitionsToHave:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsToTrim:
     """The records to be deleted: those before an offset, a time or `end`, of all partitions or of
-    some. Nothing is deleted unless `confirmed` is true: the answer says what would be.
+    some. Nothing is deleted unless `confirmed` is true: the answer says what would be. `at_most`
+    takes the `start_offset` of each partition from that answer, by its number: records that were
+    written since then stay, and so do partitions that are not in it.
     """
 
     before: str
     partitions: Sequence[int] = ()
     confirmed: bool = False
+    at_most: Mapping[str, int] | None = None
 
 
 async def _topics(console: Console, given: Given) -> TopicPage:
@@ -100,9 +108,7 @@ async def _create(console: Console, given: Given) -> Done:
 
 async def _configure(console: Console, given: Given) -> Done:
     body: SettingsToChange = given.body
-    return done(
-        await configure_topic(console.cluster, given.places["topic"], body.sets, body.deletes)
-    )
+    return done(await configure_topic(console.cluster, given.places["topic"], body.changes()))
 
 
 async def _grow(console: Console, given: Given) -> Done:
@@ -111,14 +117,21 @@ async def _grow(console: Console, given: Given) -> Done:
 
 async def _trim(console: Console, given: Given) -> Trimmed:
     body: RecordsToTrim = given.body
-    return await trim_topic(
-        console.cluster,
-        given.places["topic"],
-        body.before,
-        int(time.time() * 1000),
-        frozenset(body.partitions),
-        only_previews=not body.confirmed,
+    trim = Trim(
+        before=body.before,
+        now_ms=int(time.time() * 1000),
+        partitions=frozenset(body.partitions),
+        at_most=None if body.at_most is None else _by_partition(body.at_most),
     )
+    name, only_previews = given.places["topic"], not body.confirmed
+    return await trim_topic(console.cluster, name, trim, only_previews=only_previews)
+
+
+def _by_partition(offsets: Mapping[str, int]) -> dict[int, int]:
+    try:
+        return {int(number): offset for number, offset in offsets.items()}
+    except ValueError as error:
+        raise RefusedError(400, "at_most has offsets by the numbers of partitions") from error
 
 
 async def _delete(console: Console, given: Given) -> Done:

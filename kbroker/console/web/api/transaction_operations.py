@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from kbroker.client.transactions import DescribedTransaction
+from kbroker.console.done import Done
 from kbroker.console.hanging_transactions import (
     HangingTransactions,
     abort_hanging,
     hanging_transactions,
 )
-from kbroker.console.topic_changes import Done
 from kbroker.console.transactions import (
     Producers,
     TransactionPage,

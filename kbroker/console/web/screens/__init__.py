@@ -25,6 +25,7 @@ SCREENS: Final = (
             f"{_HERE}.topic",
             f"{_HERE}.topic_settings",
             f"{_HERE}.topic_changes",
+            f"{_HERE}.topic_trim",
             f"{_HERE}.messages",
             f"{_HERE}.message",
             f"{_HERE}.tail",

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from kbroker.client.client_error import EndingError
-from kbroker.console.topic_changes import Done
+from kbroker.console.done import Done
 from kbroker.errors import KafkaError
 
 CHANGE_ERRORS: Final = (EndingError, KafkaError)

@@ -1,26 +1,20 @@
-"""Changes of topics: create, add partitions, trim after a preview, delete."""
+"""Changes of topics: create, add partitions, delete."""
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
-from kbroker.client.client_error import EndingError
-from kbroker.client.moments import MOMENTS
 from kbroker.console.topic import topic
 from kbroker.console.topic_changes import (
     NewTopic,
-    Trimmed,
-    TrimmedPartition,
     create_topic,
     delete_topic,
     grow_topic,
-    trim_topic,
 )
 from kbroker.console.web.console import Console
-from kbroker.console.web.html import Child, Html, element
+from kbroker.console.web.html import element
 from kbroker.console.web.page import PageContent, page, to_page
-from kbroker.console.web.parts import Column, field, form, hidden, number, section, table, text_area
+from kbroker.console.web.parts import field, form, number, text_area
 from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.screens.attempts import attempted, refused
 from kbroker.console.web.screens.topic_frame import PATH, topic_frame
@@ -30,13 +24,6 @@ from kbroker.wording import counted
 
 NEW_PATH: Final = "/new-topic"  # a topic may have any name below /topics
 _BROKERS = "empty: as the brokers' settings say"
-_TRIM_COLUMNS = (
-    Column("Partition", is_number=True),
-    Column("Begins at", is_number=True),
-    Column("Will begin at", is_number=True),
-    Column("Ends at", is_number=True),
-    Column("Offsets that go", is_number=True),
-)
 
 
 async def show_new_topic(console: Console, request: WebRequest) -> Answer:
@@ -135,106 +122,6 @@ async def _growth_page(
     return page(console, request, content, 409 if problems else 200)
 
 
-async def show_trim(console: Console, request: WebRequest) -> Answer:
-    """Show the form that trims a topic, and, for a place, what would go. Raises ClientError."""
-    return await _trim_page(console, request, request.query, ())
-
-
-async def trim(console: Console, request: WebRequest) -> Answer:
-    """Delete the records before a place. Raises RefusedError for what is not a number."""
-    name, filled = request.places["topic"], request.form
-    try:
-        done = await trim_topic(
-            console.cluster,
-            name,
-            filled.text("before"),
-            filled.number("now_ms", _now_ms()),
-            filled.numbers("partitions"),
-            only_previews=False,
-        )
-    except EndingError as error:
-        return await _trim_page(console, request, filled, (error.sentence,))
-    gone = sum(each.deleted for each in done.partitions)
-    said = (f"{name}: {counted(gone, 'offset')} deleted", *done.refused, *done.gaps)
-    return to_page(console, "topics", name, said=said)
-
-
-async def _trim_page(
-    console: Console, request: WebRequest, filled: Fields, problems: tuple[str, ...]
-) -> Answer:
-    name, before, now_ms = request.places["topic"], filled.text("before"), _now_ms()
-    preview: Trimmed | None = None
-    if before and not problems:
-        try:
-            preview = await trim_topic(
-                console.cluster,
-                name,
-                before,
-                now_ms,
-                filled.numbers("partitions"),
-                only_previews=True,
-            )
-        except EndingError as error:
-            problems = (error.sentence,)
-    else:
-        await topic(console.cluster, name)  # is it there?
-    chosen = element(
-        "form",
-        field("before", "Delete the records before", before, f"an offset, {MOMENTS}, or end"),
-        field("partitions", "Of partitions", filled.text("partitions"), "empty: of all, or 0,3"),
-        element("p", element("button", "Show what would go")),
-        method="get",
-        action=address("topics", name, "trim"),
-        class_="change",
-    )
-    body = (
-        topic_frame(console, name, "trim"),
-        chosen,
-        None if preview is None else _preview(name, filled, now_ms, preview),
-    )
-    content = PageContent(
-        title=name, body=body, refused=problems, gaps=() if preview is None else preview.gaps
-    )
-    return page(console, request, content, 409 if problems else 200)
-
-
-def _preview(name: str, filled: Fields, now_ms: int, preview: Trimmed) -> Html:
-    gone = sum(each.deleted for each in preview.partitions)
-    chosen = {
-        "before": filled.text("before"),
-        "partitions": filled.text("partitions"),
-        "now_ms": str(now_ms),
-    }
-    confirm: Child = None
-    if gone:
-        confirm = form(
-            address("topics", name, "trim"),
-            *hidden(chosen),
-            submit=f"Delete {counted(gone, 'offset')}",
-            is_danger=True,
-        )
-    return section(
-        "What would go",
-        *(element("p", each, class_="warn") for each in preview.refused),
-        table("Partitions", _TRIM_COLUMNS, map(_trimmed, preview.partitions), "Nothing."),
-        confirm,
-    )
-
-
-def _trimmed(row: TrimmedPartition) -> tuple[Child, ...]:
-    return (
-        str(row.partition),
-        number(row.old_start_offset),
-        number(row.start_offset),
-        number(row.end_offset),
-        number(row.deleted),
-    )
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 async def show_deletion(console: Console, request: WebRequest) -> Answer:
     """Ask whether a topic shall be deleted. Raises NotFoundError, ClientError."""
     return await _deletion_page(console, request, ())
@@ -276,8 +163,6 @@ ROUTES: Final = (
     WebRoute(method="POST", pattern=NEW_PATH, respond=create),
     WebRoute(pattern=f"{PATH}/grow", respond=show_growth, asks_for_change=True),
     WebRoute(method="POST", pattern=f"{PATH}/grow", respond=grow),
-    WebRoute(pattern=f"{PATH}/trim", respond=show_trim, asks_for_change=True),
-    WebRoute(method="POST", pattern=f"{PATH}/trim", respond=trim),
     WebRoute(pattern=f"{PATH}/delete", respond=show_deletion, asks_for_change=True),
     WebRoute(method="POST", pattern=f"{PATH}/delete", respond=delete),
 )
