@@ -25,16 +25,23 @@ class CredentialCache:
     """The users of one cluster, by mechanism and name."""
 
     def __init__(self) -> None:
+        self._changes = 0
         self._users: dict[str, dict[str, ScramUser]] = {name: {} for name in SCRAM_MECHANISMS}
 
+    @property
+    def changes(self) -> int:
+        """How often a user has changed; any thread may ask."""
+        return self._changes
+
     def find(self, mechanism: str, name: str) -> ScramUser | None:
-        """Return a user's credential of one mechanism."""
+        """Return a user's credential of one mechanism; any thread may ask."""
         return self._users[mechanism].get(name)
 
     def user_changed(self, entity: str, overrides: Mapping[str, str]) -> None:
         """Take over what the node of a user holds now; a handler of `users`."""
         if entity == zk_paths.DEFAULT_ENTITY or "/" in entity:
             return  # these have quotas
+        self._changes += 1
         name = entity_name(entity)
         for mechanism, users in self._users.items():
             user = _user(mechanism, name, overrides.get(mechanism))

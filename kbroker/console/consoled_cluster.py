@@ -95,12 +95,17 @@ class ConsoledCluster:
     """A cluster to ask. Made, asked and closed on one loop."""
 
     def __init__(
-        self, bootstrap: str, open_links: Callable[[str], ClusterLinks] = ClusterLinks
+        self,
+        bootstrap: str,
+        open_links: Callable[[str], ClusterLinks] = ClusterLinks,
+        room: asyncio.Semaphore | None = None,
     ) -> None:
-        """`bootstrap`: HOST:PORT[,HOST:PORT ...], as a `Bootstrap` if that needs TLS or a login."""
+        """`bootstrap`: HOST:PORT[,HOST:PORT ...], as a `Bootstrap` if that needs TLS or a login.
+        Consoles of one process may share the `room` for their questions.
+        """
         self.bootstrap = bootstrap
         self._open_links = open_links
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = room or asyncio.Semaphore(AT_ONCE)
         self._idle: list[_Idle] = []
         self._works: set[Work] = set()
         self._closing: asyncio.TimerHandle | None = None

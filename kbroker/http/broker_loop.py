@@ -41,9 +41,9 @@ class BrokerLoop:
         finally:
             work.is_given_up = True
 
-    async def run(self, work: Callable[[], Awaitable[None]], timeout_s: float) -> None:
-        """Await this on the broker's loop. What it raises is raised here; TimeoutError if it is not
-        done in time, or the loop is closed.
+    async def run(self, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
+        """Await this on the broker's loop, and return what it returns. What it raises is raised
+        here; TimeoutError if it is not done in time, or the loop is closed.
         """
         begun = _awaited(work)
         try:
@@ -51,7 +51,7 @@ class BrokerLoop:
         except RuntimeError:  # closed: the broker has stopped
             begun.close()
             raise TimeoutError("the broker has stopped") from None
-        await asyncio.wait_for(asyncio.wrap_future(done), timeout_s)
+        return await asyncio.wait_for(asyncio.wrap_future(done), timeout_s)
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Have this called on the broker's loop, if there still is one; nobody waits for it."""
@@ -59,8 +59,8 @@ class BrokerLoop:
             self._loop.call_soon_threadsafe(call)
 
 
-async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
-    await work()
+async def _awaited(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
 
 
 class _Slices:

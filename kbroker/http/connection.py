@@ -198,8 +198,9 @@ class HttpConnection(asyncio.Protocol):
             await self._shared.application(exchange.scope, exchange.receive, exchange.send)
         except Exception:
             _log.exception("the answer to %s ends early", ascii(exchange.scope["path"]))
-        if not exchange.is_answered:
-            self._refuse(500)
+        finally:  # also when it was given up
+            if not exchange.is_answered:
+                self._refuse(500)
 
     def _refuse(self, status: int) -> None:
         """End the connection, with this status if no other answer has begun."""

@@ -1,4 +1,5 @@
-"""The table of routes: from a path to the function that answers it, under the rules of a `Guard`.
+"""The table of routes: from a path to the function that answers it, under the rules of a `Guard`,
+and for the users of a broker that has any.
 
 An ASGI application, so that any server of those can run it. Runs on the HTTP thread.
 """
@@ -8,11 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
 from kbroker.http.answers import Answer, Application, Receive, Send, headers_of, said, send_answer
 from kbroker.http.guard import Guard, Headers, Refusal
+
+if TYPE_CHECKING:  # few brokers have users
+    from kbroker.http.users import Users
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +27,9 @@ _MOST_FIELDS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request that was let in; `is_known`: it has the token, or none is asked for."""
+    """A request that was let in; `is_known`: it has the token, or is of a user, or none of both is
+    asked for.
+    """
 
     path: str
     query: Mapping[str, list[str]]
@@ -33,7 +39,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The function that answers a path; `is_open`: it also answers those without the token."""
+    """The function that answers a path; `is_open`: it also answers those who are not known."""
 
     answer: Callable[[Request], Awaitable[Answer]]
     is_open: bool = False
@@ -44,52 +50,96 @@ MakeRoutes = Callable[[], Mapping[str, Route]]
 """Makes routes by path, and loads what they need."""
 
 
+def _unbounded(receive: Receive) -> Receive:
+    return receive
+
+
+class Visitor(NamedTuple):
+    """Somebody who asks: whether it is known who, the pages beside the routes, and until when the
+    answer may take.
+    """
+
+    is_known: bool
+    pages: Application | None = None
+    bounded: Callable[[Receive], Receive] = _unbounded
+
+
+_STRANGER = Visitor(is_known=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTable:
     """The ASGI application: routes by path, each asked with GET, most with HEAD too; those that are
     `made_later` with the first request that is let in. `otherwise` is another one, which answers
-    what has no route here, to those who have the token.
+    what has no route here, to those who have the token. With `users`, the pages of a user's session
+    do that, and the token is for the routes alone.
     """
 
     routes: dict[str, Route]
     made_later: Mapping[str, MakeRoutes] = field(default_factory=dict)
     guard: Guard = field(default_factory=Guard)
     otherwise: Application | None = None
+    users: Users | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
+        headers = headers_of(scope)
+        visitor = _STRANGER
         try:
-            answer = await self._answer(scope)
+            found = await self._visitor(scope, headers, receive)
+            if isinstance(found, Visitor):
+                visitor = found
+                receive = visitor.bounded(receive)
+                answer = await self._answer(scope, headers, visitor)
+            else:
+                answer = found
         except Exception:
             _log.exception("cannot answer %s", ascii(scope["path"]))
             answer = said(500, "internal error: the log of the broker has it")
         if answer is not None:
             await send_answer(answer, receive, send)
-        elif self.otherwise is not None:
-            await self.otherwise(scope, receive, send)
+        elif visitor.pages is not None:
+            await visitor.pages(scope, receive, send)
 
     def close(self) -> None:
-        """Let go of what the other application holds; nothing is answered any more."""
+        """Let go of what other applications hold; nothing is answered any more."""
         if self.otherwise is not None:
             self.otherwise.close()
+        if self.users is not None:
+            self.users.close()
 
-    async def _answer(self, scope: MutableMapping[str, Any]) -> Answer | None:
-        """Return the answer, None if the other application has it."""
-        headers = headers_of(scope)
+    async def _visitor(
+        self, scope: MutableMapping[str, Any], headers: Headers, receive: Receive
+    ) -> Visitor | Answer:
+        """Return who asks, or a refusal; what logs in and out is answered here too."""
         refusal = self.guard.refusal(headers)
         if refusal is not None:
             return said(refusal.status, refusal.reason)
-        is_known = self.guard.knows(headers)
+        users = self.users
+        answer = None if users is None else await users.answer(scope, headers, receive)
+        if answer is not None:
+            return answer
+        if users is None or self.guard.knows(headers):
+            return Visitor(self.guard.knows(headers), self.otherwise)
+        found = await users.find(scope, headers)
+        if isinstance(found, Answer):
+            return found
+        return _STRANGER if found is None else Visitor(True, found.pages, found.bounded)
+
+    async def _answer(
+        self, scope: MutableMapping[str, Any], headers: Headers, visitor: Visitor
+    ) -> Answer | None:
+        """Return the answer, None if the visitor's pages have it."""
         route = self.routes.get(scope["path"])
-        if not is_known and (route is None or not route.is_open):
-            return said(
-                401, "the token is missing or wrong", ("www-authenticate", 'Basic realm="kbroker"')
-            )
+        if not visitor.is_known and (route is None or not route.is_open):
+            return self._to_stranger(scope, headers)
         if route is None and scope["path"] in self.made_later:
             self.routes.update(self.made_later[scope["path"]]())
             route = self.routes[scope["path"]]
-        if route is None and self.otherwise is not None:
+        if route is None and visitor.pages is not None:
             return None
+        if route is None and self.users is not None:
+            return self.users.ask(scope, headers, "log in as a user: the token is not for this")
         if route is None:
             return said(_NOT_FOUND, "not found: / lists what there is")
         if scope["method"] not in route.methods:
@@ -99,7 +149,14 @@ class RouteTable:
         if isinstance(query, Refusal):
             return said(query.status, query.reason)
         return await route.answer(
-            Request(path=scope["path"], query=query, headers=headers, is_known=is_known)
+            Request(path=scope["path"], query=query, headers=headers, is_known=visitor.is_known)
+        )
+
+    def _to_stranger(self, scope: MutableMapping[str, Any], headers: Headers) -> Answer:
+        if self.users is not None:
+            return self.users.ask(scope, headers, "log in as a user of this broker")
+        return said(
+            401, "the token is missing or wrong", ("www-authenticate", 'Basic realm="kbroker"')
         )
 
 

@@ -175,6 +175,19 @@ class Processor:
         self._tell(connection, f"{reason} (listener {connection.listener_name})")
         return self.strangers.failed(connection.peer_host, self._clock.monotonic_ms())
 
+    def http_login_failed(self, host: str, reason: str) -> float:
+        """Count and log a failed login at the HTTP address, which counts with the others. Returns
+        for how many milliseconds its answer waits.
+        """
+        self.failed_logins.value += 1
+        now_ms = self._clock.monotonic_ms()
+        left_out = self._told.left_out(host, reason, now_ms)
+        if left_out is not None:
+            _log.warning(
+                "a login from %s over HTTP is refused: %s%s", host, reason, note_of(left_out)
+            )
+        return self.strangers.failed(host, now_ms)
+
     def _close_stranger(self, channel: Channel, reason: str) -> None:
         self._tell(channel.connection, reason)
         channel.close()

@@ -55,7 +55,7 @@ class ClientLogin:
         """`nonce`: printable, random, without commas. `derive` takes the milliseconds of SCRAM."""
         self.session_ms = 0  # of the login that is done; 0: as long as the connection
         self._login = login
-        self._tokens = _tokens(login, nonce, derive)
+        self._tokens = client_tokens(login, nonce, derive)
         self._is_agreed = False
 
     def begin(self) -> Message:
@@ -100,7 +100,10 @@ def _check_turn(answer: Any) -> None:
         raise LoginFailedError(LoginTrouble.REFUSED, said)
 
 
-def _tokens(login: Login, nonce: str, derive: Derive) -> _Tokens:
+def client_tokens(login: Login, nonce: str, derive: Derive) -> _Tokens:
+    """Yield the client's messages of a mechanism; each gets the server's answer sent. Raises
+    ScramError, ValueError for what no message can hold, OSError if no token is to be had.
+    """
     if login.mechanism in SCRAM_MECHANISMS:
         yield from _scram_tokens(login, nonce, derive)
     elif login.tokens is not None:

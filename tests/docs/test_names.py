@@ -37,6 +37,7 @@ OF_OTHERS = {
     *("--add-config", "--delete-config", "--execute", "--throttle", "--verify", "--describe"),
     *("--reassignment-json-file", "--no-deps", "--feature", "--hypothesis-profile"),
     *("--host", "--port", "--memory", "--work-dir"),  # of Spark's programs
+    "--cacert",  # of curl
 }
 
 

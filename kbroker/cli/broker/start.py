@@ -188,7 +188,8 @@ def hearer(launch: Launch) -> Hearer:
                 say(note)
 
     def http(end_points: Sequence[EndPoint]) -> None:
-        say(f"console at {' '.join(map(_url, end_points))}")
+        login = launch.note_of_console_login()
+        say(f"console at {' '.join(map(_url, end_points))}{f' ({login})' if login else ''}")
 
     return Hearer(ready=ready, adopted=say, watch_loading=recovery_line, http=http)
 

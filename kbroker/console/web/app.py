@@ -52,11 +52,14 @@ class ConsoleApplication:
         cluster: ConsoledCluster,
         options: ConsoleOptions | None = None,
         views: BrokerViews | None = None,
+        user: str | None = None,
     ) -> None:
+        """`user` is the name of who has logged in, where that is asked for."""
         self._console = Console(
             cluster=cluster,
             options=options or ConsoleOptions(),
             views=views,
+            user=user,
             navigation=tuple(screen.entry for screen in SCREENS if screen.entry is not None),
         )
         self._routes = ScreenRoutes(SCREENS)

@@ -66,6 +66,7 @@ class Console:
     options: ConsoleOptions = field(default_factory=ConsoleOptions)
     views: BrokerViews | None = None
     navigation: tuple[Entry, ...] = ()
+    user: str | None = None  # who has logged in, and can log out
     notes: Notes = field(default_factory=Notes)
     follows: Follows = field(default_factory=Follows)
     sampling: Sampling = field(default_factory=Sampling)

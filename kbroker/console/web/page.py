@@ -102,7 +102,24 @@ def status_of(error: EndingError) -> int:
     return 409
 
 
-def _head(content: PageContent) -> Html:
+def bare_page(request: WebRequest, content: PageContent, status: int) -> Answer:
+    """Return a page for somebody who has not logged in: without navigation and script."""
+    main = element(
+        "main", element("h1", content.title), _notice("refused", content.refused, role="alert"),
+        content.body, id="main", tabindex=-1,
+    )  # fmt: skip
+    header = element("header", element("span", "kbroker", class_="brand"))
+    whole = element(
+        "html",
+        _head(content, scripts=()),
+        element("body", header, main),
+        lang="en",
+        data_theme=_theme(request),
+    )
+    return Answer(status=status, body=document(whole), content_type=HTML, headers=SECURITY)
+
+
+def _head(content: PageContent, scripts: tuple[str, ...] = SCRIPTS) -> Html:
     away = None
     if content.refresh_s is not None:
         again = element("meta", http_equiv="refresh", content=max(content.refresh_s, 5))
@@ -115,7 +132,7 @@ def _head(content: PageContent) -> Html:
         element("title", f"{content.title} - kbroker"),
         element("link", rel="icon", href="/static/icon.svg", type="image/svg+xml"),
         element("link", rel="stylesheet", href="/static/console.css"),
-        *(element("script", src=f"/static/{name}", defer=True) for name in SCRIPTS),
+        *(element("script", src=f"/static/{name}", defer=True) for name in scripts),
         away,
     )
 
@@ -150,10 +167,21 @@ def _top(console: Console, request: WebRequest) -> tuple[Html, ...]:
             element("nav", *links, aria_label="Console"),
             *limits,
             element("span", shown(console.cluster.bootstrap), class_="cluster", title="Cluster"),
+            _log_out(console.user),
             theme,
         ),
         element("div", role="status", id="away", hidden=True),
     )
+
+
+def _log_out(user: str | None) -> Html | None:
+    if user is None:
+        return None
+    button = element("button", "Log out", title=f"Logged in as {shown(user)}")
+    return element(
+        "form", element("span", shown(user), class_="user"), button, method="post",
+        action="/logout", class_="session",
+    )  # fmt: skip
 
 
 def _keys(console: Console) -> Html:

@@ -22,14 +22,15 @@ _TYPES: Final = {
 
 async def static_file(_console: Console, request: WebRequest) -> Answer:
     """Return a file. Raises RefusedError if it is not one of them."""
-    found = _files().get(request.places["name"])
+    found = static_files().get(request.places["name"])
     if found is None:
         raise RefusedError(404, "there is no such file")
     return found
 
 
 @cache
-def _files() -> dict[str, Answer]:
+def static_files() -> dict[str, Answer]:
+    """Return the files by name."""
     return {
         path.name: Answer(
             body=path.read_bytes(), content_type=_TYPES[path.suffix], headers=SECURITY

@@ -6,12 +6,14 @@ Runs on the HTTP thread.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.console.web.views import BrokerFigures
 from kbroker.errors import Trouble
@@ -24,11 +26,11 @@ if TYPE_CHECKING:  # which the first page does without
     from kbroker.http.connection_routes import LookAtConnections
     from kbroker.http.event_routes import LookAtEvents
     from kbroker.http.trace_routes import FindTracer, FollowedOnLoop
+    from kbroker.sasl.login import Login
     from kbroker.tracing.open_connection import OpenConnection
     from kbroker.tracing.trace_filter import TraceFilter
 
 ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer
-_ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 T = TypeVar("T")
 FindEndPoints = Callable[[], Sequence[EndPoint]]
@@ -47,14 +49,26 @@ class ConsoleLooks:
     end_points: FindEndPoints
     connections: LookAtConnections
     figures: LookAtFigures
+    settings: Callable[[], KafkaConfig]  # in force; any thread may ask
 
 
 class BrokerConsole:
     """The console as the routes of a broker see it."""
 
-    def __init__(self, config: KbrokerConfig, loop: BrokerLoop, looks: ConsoleLooks) -> None:
+    def __init__(
+        self,
+        config: KbrokerConfig,
+        loop: BrokerLoop,
+        looks: ConsoleLooks,
+        login: Login | None = None,
+        room: asyncio.Semaphore | None = None,
+    ) -> None:
+        """`login` is that of the user whose console this is; consoles share the `room`."""
         self._config = config
         self._loop = loop
+        self._login = login
+        self._room = room
+        self._settings_in_force = looks.settings
         self._end_points = looks.end_points
         self._views = _Views(loop, looks)
         self._application: Application | None = None
@@ -84,23 +98,23 @@ class BrokerConsole:
         except TimeoutError:
             return None
         if end_points and self._application is None:
-            self._application = _application(self._config, end_points[0], self._views)
+            self._application = self._made_for(end_points)
         return self._application
 
+    def _made_for(self, end_points: Sequence[EndPoint]) -> Application:
+        from kbroker.console.consoled_cluster import ConsoledCluster
+        from kbroker.console.web.app import ConsoleApplication
+        from kbroker.console.web.console import ConsoleOptions
+        from kbroker.server.broker.console_client import ConsoleClient
 
-def _application(config: KbrokerConfig, end_point: EndPoint, views: _Views) -> Application:
-    from kbroker.client.bootstrap import with_client_id
-    from kbroker.console.consoled_cluster import ConsoledCluster
-    from kbroker.console.web.app import CLIENT_ID, ConsoleApplication
-    from kbroker.console.web.console import ConsoleOptions
-
-    options = ConsoleOptions(
-        read_only=config.kbroker_console_read_only, no_messages=not config.kbroker_console_messages
-    )
-    host = _ANYWHERE.get(end_point.host, end_point.host)
-    bracketed = f"[{host}]" if ":" in host else host
-    bootstrap = with_client_id(f"{bracketed}:{end_point.port}", CLIENT_ID)
-    return ConsoleApplication(ConsoledCluster(bootstrap), options, views)
+        client = ConsoleClient(self._settings_in_force, end_points, self._login)
+        options = ConsoleOptions(
+            read_only=self._config.kbroker_console_read_only,
+            no_messages=not self._config.kbroker_console_messages,
+        )
+        cluster = ConsoledCluster(client.address, client.open_links, self._room)
+        user = None if self._login is None else self._login.username
+        return ConsoleApplication(cluster, options, self._views, user)
 
 
 class _Views:

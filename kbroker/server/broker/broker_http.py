@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kbroker.config.http_access import console_listener, login_listener, tls_listener
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.http.http_server import HttpServer
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from kbroker.http.routes import MakeRoutes, Route
     from kbroker.http.tls_line import MakeTls
     from kbroker.http.trace_routes import FindTracer
-    from kbroker.server.broker.broker_console import FindEndPoints, LookAtFigures
+    from kbroker.http.users import Users, Verdict
+    from kbroker.server.broker.broker_console import ConsoleLooks, FindEndPoints, LookAtFigures
 
 SERVED: Final[Mapping[str, str]] = {
     "/overview": "the console, for a browser",
@@ -36,6 +38,9 @@ SERVED: Final[Mapping[str, str]] = {
     "/api/trace": "requests of clients as they are answered, a line of JSON each",
 }
 _MOST_TOKEN_BYTES = 4096
+
+CheckLogin = Callable[[str, "str | None", str, str], "Awaitable[Verdict]"]
+"""Checks for a listener, on the broker's loop, an address, a name and a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +55,11 @@ class Looks:
     end_points: FindEndPoints
     connections: LookAtConnections
     figures: LookAtFigures
-    # Called on the HTTP thread: the TLS in force of a listener, None while the broker starts.
-    tls: Callable[[str], TlsSettings | None]
+    check_login: CheckLogin
+    # The following are called on the HTTP thread.
+    settings: Callable[[], KafkaConfig]  # in force
+    tls: Callable[[str], TlsSettings | None]  # in force of a listener, None while the broker starts
+    login_changes: Callable[[], int]  # of what passwords are checked by
 
 
 def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
@@ -88,25 +96,51 @@ def _application(
         end_points=looks.end_points,
         connections=looks.connections,
         figures=looks.figures,
+        settings=looks.settings,
     )
     hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
+    users = _users(config, looks, loop, seen_by_console)
+    open_routes = {}
+    if token is None and (users is not None or console_listener(config) is None):
+        import secrets
+
+        token = secrets.token_urlsafe()  # nobody has it
+    if users is not None:
+        from kbroker.server.broker.http_users import static_routes
+
+        open_routes = static_routes()
     return RouteTable(
         routes={
+            **open_routes,
             "/": index_route(SERVED),
             **health_routes(loop, looks.checks),
             **event_routes(loop, looks.events),
         },
         made_later=_made_later(config, looks, loop),
         guard=Guard(names=names_of(hosts), token=token),
-        otherwise=BrokerConsole(config.kbroker, loop, seen_by_console),
+        otherwise=None if users else BrokerConsole(config.kbroker, loop, seen_by_console),
+        users=users,
     )
+
+
+def _users(
+    config: KafkaConfig, looks: Looks, loop: BrokerLoop, seen_by_console: ConsoleLooks
+) -> Users | None:
+    """The users of the listener that takes passwords; None without such a listener."""
+    listener = login_listener(config)
+    if listener is None:
+        return None
+    from kbroker.server.broker.http_users import pages_of, users_of
+
+    check = partial(looks.check_login, listener.listener_name)
+    pages = pages_of(config.kbroker, loop, seen_by_console)
+    return users_of(loop, check, looks.login_changes, pages)
 
 
 def _tls(config: KafkaConfig, looks: Looks) -> MakeTls | None:
     """The TLS of the address; None if no listener has TLS. Raises ConfigError."""
     if not any(each.security_protocol in WITH_TLS for each in config.end_points()):
         return None
-    from kbroker.config.http_access import tls_listener
     from kbroker.server.broker.http_tls import HttpTls
 
     listener = tls_listener(config)

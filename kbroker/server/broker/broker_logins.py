@@ -13,7 +13,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbroker.admin.credential_cache import CredentialCache
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
@@ -21,6 +21,7 @@ from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.registry import registered
 from kbroker.clock import Clock
+from kbroker.config.http_access import PASSWORD_MECHANISMS
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, KafkaConfig
 from kbroker.config.oauthbearer_settings import OAUTHBEARER
 from kbroker.config.sasl_settings import sasl_settings
@@ -31,8 +32,11 @@ from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, decode_requ
 from kbroker.protocol.messages.api_versions import ApiVersionsResponse
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message
-from kbroker.sasl.exchange import Identity
+from kbroker.sasl.client_login import NONCE_BYTES
+from kbroker.sasl.exchange import Identity, LoginRefusedError
+from kbroker.sasl.login import Login
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
+from kbroker.sasl.password_login import identity_of
 from kbroker.server.background.fair_threads import FairThreads
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
@@ -52,6 +56,13 @@ _SECRET_BYTES = 32
 _THREADS = 8  # for judges that take their time
 
 
+class PasswordCheck(NamedTuple):
+    """The mechanism by which a password lets in its user; None, and the reason, if none does."""
+
+    mechanism: str | None
+    reason: str
+
+
 class BrokerLogins:
     """The logins of one broker."""
 
@@ -64,10 +75,23 @@ class BrokerLogins:
         self._secret = b""
         self._judges: dict[str, ListenerJudge] = {}
         self._threads = FairThreads(_THREADS, "login")
+        self._password_thread = FairThreads(1, "password")  # more would take the loop's processor
+        self._offers: dict[str, _OffersInForce] = {}
+        self._settings_changes = 0
 
     def follow(self, dynamic_configs: DynamicConfigManager) -> None:
         """Learn of all users with its start, and of their changes."""
+
+        def count(*_: object) -> None:
+            self._settings_changes += 1
+
         dynamic_configs.add_handler(zk_paths.USER_CONFIGS, self._credentials.user_changed)
+        dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, count)
+
+    @property
+    def changes(self) -> int:
+        """How often anything has changed that passwords are checked by; any thread may ask."""
+        return self._credentials.changes + self._settings_changes
 
     async def start(self, zk: ZkUtils) -> None:
         """Read what the brokers of the cluster share, and the keys of tokens, before anybody logs
@@ -87,13 +111,14 @@ class BrokerLogins:
     def stop(self) -> None:
         """End the threads when they have done what they do; nobody waits for them."""
         self._threads.leave()
+        self._password_thread.leave()
         for judge in self._judges.values():
             judge.close()
 
     def at(self, listener: str) -> ListenerLogins:
         """The logins at a listener. Raises ConfigError."""
         means = LoginMeans(self._credentials.find, lambda: self._secret, self._judge)
-        offers = _OffersInForce(self._config, listener, means)
+        offers = self._offers[listener] = _OffersInForce(self._config, listener, means)
         principals = BrokerPrincipals(self._config(), listener)
 
         def let_in(connection: ConnectionInfo, identity: Identity) -> None:
@@ -108,6 +133,17 @@ class BrokerLogins:
             steady_ms=self._clock.monotonic_ms,
             max_frame_bytes=_max_frame_bytes(self._config(), listener),
         )
+
+    async def check_password(
+        self, listener: str, asker: str, username: str, password: str
+    ) -> PasswordCheck:
+        """Check a name and a password that did not come by SASL as the listener would, on a thread,
+        of which askers take turns.
+        """
+        offers = self._offers[listener].now()
+        work = partial(_password_check, offers, username, password)
+        found: PasswordCheck = await self._password_thread.run(asker, work)
+        return found
 
     def _judge(self, listener: str) -> ListenerJudge:
         """The judge of a listener's tokens, the same as long as the broker runs: as in Kafka, its
@@ -152,6 +188,23 @@ class _OffersInForce:
             except ConfigError as error:
                 _log.error("the logins of listener %s stay as they are: %s", self._listener, error)
         return self._offers
+
+
+def _password_check(offers: Mapping[str, Offer], username: str, password: str) -> PasswordCheck:
+    """Try all mechanisms before a refusal, so that each refusal takes as long as others."""
+    reason = "no mechanism of the listener takes passwords"
+    for mechanism in PASSWORD_MECHANISMS:
+        offer = offers.get(mechanism)
+        if offer is None:
+            continue
+        login = Login(mechanism=mechanism, username=username, password=password)
+        try:
+            identity_of(login, offer.begin(), secrets.token_urlsafe(NONCE_BYTES))
+        except LoginRefusedError as refused:
+            reason = f"{refused}: check user and password"
+        else:
+            return PasswordCheck(mechanism, "")
+    return PasswordCheck(None, reason)
 
 
 def _refused(header: RequestHeader, frame: memoryview, code: ErrorCode) -> Message | None:

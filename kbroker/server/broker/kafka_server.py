@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kbroker.apis.request_tracer import RequestTracer
     from kbroker.config.tls_settings import TlsSettings
     from kbroker.console.web.views import BrokerFigures
+    from kbroker.http.users import Verdict
     from kbroker.tracing.open_connection import OpenConnection
 
 
@@ -187,7 +188,10 @@ class KafkaServer:
             end_points=lambda: self.end_points,
             connections=self._connections,
             figures=self._figures,
+            check_login=self._check_login,
+            settings=self._settings,
             tls=self._tls_in_force,
+            login_changes=self._login_changes,
         )
         self._http = http_server_of(self._requested.config, looks)
         if self._http is not None:
@@ -195,6 +199,24 @@ class KafkaServer:
             self._undo.push_async_callback(self._http.stop)
             config = self._requested.config.with_http_at(self._http.end_points)
             self._requested = replace(self._requested, config=config)
+
+    async def _check_login(
+        self, listener: str, host: str | None, name: str, password: str
+    ) -> Verdict:
+        if self._running is None:
+            raise TimeoutError("the broker is starting")
+        from kbroker.server.broker.http_users import check_login  # few brokers have users
+
+        return await check_login(self._running.parts, listener, host, name, password)
+
+    def _settings(self) -> KafkaConfig:
+        if self._running is None:
+            return self._requested.config
+        return self._running.parts.data.config()
+
+    def _login_changes(self) -> int:
+        logins = None if self._running is None else self._running.parts.logins
+        return 0 if logins is None else logins.changes
 
     def _tls_in_force(self, listener: str) -> TlsSettings | None:
         tls = None if self._running is None else self._running.parts.tls

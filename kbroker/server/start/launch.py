@@ -112,6 +112,12 @@ class Launch:
         made = f"made {', '.join(self.secured.made)}\n" if self.secured.made else ""
         return f"{made}log in with --command-config {self.secured.admin_file}"
 
+    def note_of_console_login(self) -> str | None:
+        """A note about who can log in at the console; None if the start has made nobody."""
+        if self.secured is None:
+            return None
+        return f"log in as admin, with the password in {self.secured.admin_file}"
+
     def note_of_controllers(self) -> str | None:
         """A note about listeners that are not served; None if all are."""
         names = self.settings.config.left_out_listeners()
@@ -342,10 +348,12 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
     _listeners(options.listen)  # each is HOST:PORT
     addresses = options.listen or DEFAULT_ADDRESSES
     open_settings = {**listeners_at(addresses, "PLAINTEXT"), "kbroker.open.listeners": "true"}
+    if not {"kbroker.http.token", "kbroker.http.token.file"} & {*written, *overrides}:
+        open_settings["kbroker.http.token"] = "not used"  # there will be logins
     settings = _load(options, environment, _chosen(options, open_settings))
     _check(settings, options)
     try:
-        secured = secure_directory(
+        return secure_directory(
             os.path.expanduser(options.secure),
             addresses,
             hosts=hosts_of_clients(settings.config),
@@ -354,10 +362,6 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
         )
     except (CertificateDirectoryError, ConfigError) as error:
         raise UsageError(f"--secure: {error}", trouble_of(error)) from error
-    if settings.config.is_http_asked_for():
-        return secured
-    # Who reaches that address needs no login: nobody gets it without having asked.
-    return secured._replace(settings={**secured.settings, HTTP_LISTENERS: ""})
 
 
 def _check_ensemble(connect: str) -> None:

@@ -75,8 +75,10 @@ def secure_directory(
 def hosts_of_clients(config: KafkaConfig) -> list[str]:
     """The names and addresses of other machines' clients, as far as settings have them."""
     advertised = config.kbroker.kbroker_advertise or ""
+    asked_for = config.http_end_points() if config.is_http_asked_for() else ()
+    listeners = (*config.end_points(), *config.advertised_end_points(), *asked_for)
     hosts = [
-        *(each.host for each in (*config.end_points(), *config.advertised_end_points())),
+        *(each.host for each in listeners),
         advertised.rpartition(":")[0].strip("[]"),
     ]
     return [each for each in dict.fromkeys(hosts) if each not in _EVERYWHERE]

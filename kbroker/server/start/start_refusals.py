@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.config.config_values import invalid_value
+from kbroker.config.http_access import lets_in_everybody, login_listener, tls_listener
 from kbroker.config.http_addresses import HTTP_LISTENERS, is_loopback
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.password_encoder import check_password_encoder
@@ -48,15 +49,8 @@ def open_end_points(config: KafkaConfig) -> tuple[EndPoint, ...]:
     return tuple(
         each
         for each in config.end_points()
-        if not is_loopback(each.host) and _lets_in_everybody(config, each)
+        if not is_loopback(each.host) and lets_in_everybody(config, each)
     )
-
-
-def _lets_in_everybody(config: KafkaConfig, end_point: EndPoint) -> bool:
-    """Whether a listener asks neither for a login nor for a client's certificate."""
-    if end_point.security_protocol == "SSL":
-        return config.listener_setting("ssl.client.auth", end_point.listener_name)[1] != "required"
-    return end_point.security_protocol == "PLAINTEXT"
 
 
 def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:
@@ -91,13 +85,17 @@ def _refuse_open_http(config: KafkaConfig) -> None:
     if kbroker.kbroker_http_token or kbroker.kbroker_http_token_file:
         return
     for end_point in config.http_end_points():
-        if not is_loopback(end_point.host):
+        if not is_loopback(end_point.host) and not _is_closed(config):
             raise invalid_value(
                 HTTP_LISTENERS,
                 f"{end_point.host}:{end_point.port}",
-                "other machines reach this address: set kbroker.http.token.file, or listen on "
-                "127.0.0.1",
+                "other machines reach this address: set kbroker.http.token.file, have a listener "
+                "with TLS and passwords, or listen on 127.0.0.1",
             )
+
+
+def _is_closed(config: KafkaConfig) -> bool:
+    return login_listener(config) is not None and tls_listener(config) is not None
 
 
 def _refuse_password_encoder(config: KafkaConfig) -> None:

@@ -1,0 +1,267 @@
+"""The HTTP address of a broker with TLS and logins: who gets in, as whom, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import ssl
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPSConnection, IncompleteRead
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
+from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.start.start_refusals import refusals_of
+from kbroker.zk import zk_paths
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from tests.fakes.certificates import Authority
+
+L = "listener.name.sasl_ssl."
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SETTINGS = {
+    "listeners": "SASL_SSL://127.0.0.1:0",
+    "security.inter.broker.protocol": "SASL_SSL",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
+    f"{L}plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_ann="ann:sécret";',
+    "connection.failed.authentication.delay.ms": "1",
+    "kbroker.first.user": "first:first-secret",
+    "kbroker.http.listeners": "127.0.0.1:0",
+    "kbroker.http.token": "scraper-token",
+}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+HTML = {"accept": "text/html,*/*"}
+
+
+class Answered(NamedTuple):
+    """An answer, with its headers in lower case."""
+
+    status: int
+    text: str
+    headers: dict[str, str]
+
+
+class Browser:
+    """Asks one broker; keeps its cookie."""
+
+    def __init__(self, port: int, authority: Path) -> None:
+        self.port = port
+        self.context = ssl.create_default_context(cafile=authority)
+        self.cookie = ""
+
+    def ask(self, path: str, form: dict[str, str] | None = None, /, **headers: str) -> Answered:
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.context)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.cookie:
+            named["cookie"] = f"kbroker_theme=dark; {self.cookie}"
+        body = None
+        if form is not None:
+            named = FORM | {"origin": f"https://127.0.0.1:{self.port}"} | named
+            body = urlencode(form)
+        connection.request("GET" if form is None else "POST", path, body, named)
+        answer = connection.getresponse()
+        found = Answered(
+            answer.status,
+            answer.read().decode(),
+            {name.lower(): value for name, value in answer.getheaders()},
+        )
+        connection.close()
+        if "set-cookie" in found.headers:
+            self.cookie = found.headers["set-cookie"].partition(";")[0]
+        return found
+
+    def log_in(self, user: str, password: str, after: str = "/topics") -> Answered:
+        return self.ask("/login", {"user": user, "password": password, "next": after})
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    given = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"authorization": f"Basic {given}"}
+
+
+async def started(folder: Path, **values: str) -> tuple[KafkaServer, Authority]:
+    authority = Authority(folder / "certificates")
+    keys = authority.issue("broker").settings()
+    settings = {**SETTINGS, **keys, "log.dirs": str(folder / "data"), **values}
+    server = KafkaServer(KafkaConfig.for_profile("dev", settings))
+    await server.startup()
+    return server, authority
+
+
+def look_as_nobody(nobody: Browser) -> None:
+    assert nobody.ask("/livez").status == 200
+    assert nobody.ask("/readyz").status == 200
+    for path in ("/metrics", "/api/trace", "/api/v1/topics", "/", "/nowhere"):
+        refused = nobody.ask(path)
+        assert refused.status == 401, path
+        assert refused.headers["www-authenticate"].startswith("Basic ")
+    by_script = nobody.ask("/api/v1/topics", **{"sec-fetch-mode": "cors"})
+    assert "www-authenticate" not in by_script.headers  # no window of the browser's
+    led = nobody.ask("/topics?q=a%20b", **HTML)
+    assert (led.status, led.headers["location"]) == (303, "/login?next=%2Ftopics%3Fq%3Da%2520b")
+    page = nobody.ask(led.headers["location"], **HTML)
+    assert page.status == 200
+    assert 'value="/topics?q=a%20b"' in page.text
+    assert nobody.ask("/static/console.css").status == 200
+    assert nobody.ask("/static/console.js").status == 401
+    plain = HTTPConnection("127.0.0.1", nobody.port, timeout=30)
+    plain.request("GET", "/livez")
+    assert b"https://" in plain.getresponse().read()
+    plain.close()
+
+
+def look_as_scraper(scraper: Browser) -> None:
+    token = {"authorization": "Bearer scraper-token"}
+    assert "brokerstate" in scraper.ask("/metrics", **token).text
+    assert scraper.ask("/api/connections", **token).status == 200
+    refused = scraper.ask("/api/v1/topics", **token)
+    assert (refused.status, "token" in refused.text) == (401, True)
+
+
+def look_as_ann(ann: Browser) -> None:
+    refused = ann.log_in("ann", "wrong")
+    unknown = ann.log_in("nobody", "wrong")
+    assert refused.status == unknown.status == 401
+    assert refused.text == unknown.text
+    assert "no such user, or a wrong password" in refused.text
+    assert not ann.cookie
+    done = ann.log_in("ann", "ann:sécret")
+    assert (done.status, done.headers["location"]) == (303, "/topics")
+    kept = done.headers["set-cookie"]
+    assert kept.startswith(f"__Host-kbroker_session_{ann.port}=")
+    assert kept.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+    topics = ann.ask("/topics", **HTML)
+    assert topics.status == 200
+    assert "Logged in as ann" in topics.text
+    made = ann.ask("/new-topic", {"name": "orders"})
+    assert (made.status, made.headers["location"].partition("?")[0]) == (303, "/topics/orders")
+    assert "orders" in ann.ask("/api/v1/topics").text
+    connections = json.loads(ann.ask("/api/connections").text)["connections"]
+    assert {(each["principal"], each["client_id"]) for each in connections} == {
+        ("User:ann", "kbroker-console")
+    }
+    assert ann.ask("/login?next=//evil.example").headers["location"] == "/overview"
+    foreign = ann.ask("/logout", {}, origin="https://evil.example")
+    assert foreign.status == 403
+    cookie = ann.cookie
+    out = ann.ask("/logout", {})
+    assert (out.status, out.headers["location"]) == (303, "/login")
+    ann.cookie = cookie
+    assert ann.ask("/topics").status == 401
+
+
+async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, authority = await started(tmp_path)
+    port = server.http_end_points[0].port
+
+    def browser() -> Browser:
+        return Browser(port, authority.certificate)
+
+    async def ask(look: Callable[..., Any], *given: Any) -> Any:
+        return await asyncio.to_thread(look, *given)
+
+    try:
+        await ask(look_as_nobody, browser())
+        await ask(look_as_scraper, browser())
+        await ask(look_as_ann, browser())
+        # A user of the cluster, in a browser, with a program, and following requests.
+        first, program, again = browser(), browser(), browser()
+        assert (await ask(first.log_in, "first", "first-secret")).status == 303
+        known = basic("first", "first-secret")
+        assert (await ask(lambda: program.ask("/api/v1/topics", **known))).status == 200
+        wrong = basic("first", "other")
+        assert (await ask(lambda: program.ask("/api/v1/topics", **wrong))).status == 401
+        stream = HTTPSConnection("127.0.0.1", port, timeout=30, context=first.context)
+        stream.request("GET", "/api/trace?api=Fetch", headers=known)
+        followed = await ask(stream.getresponse)
+        assert followed.status == 200
+        # Another password ends both sessions, and what is followed, within a second.
+        configs = ZkEntityConfigs(server.parts.storage.zk)
+        mechanism = SCRAM_MECHANISMS["SCRAM-SHA-512"]
+        other = ScramCredential.of_password(mechanism, "other", b"salt", 4096)
+        changed = {mechanism.sasl_name: str(other)}
+        await configs.update(zk_paths.USER_CONFIGS, "first", lambda _: changed)
+        with pytest.raises(IncompleteRead):
+            await ask(followed.read)
+        stream.close()
+        assert (await ask(first.ask, "/topics")).status == 401
+        assert (await ask(lambda: program.ask("/api/v1/topics", **known))).status == 401
+        assert (await ask(again.log_in, "first", "other")).status == 303
+        # Another certificate, whose authority alone is trusted from now on.
+        another = Authority(tmp_path / "certificates", "another")
+        renewed = another.issue("renewed", subject="/CN=broker")
+        Path(server.parts.storage.config.value("ssl.keystore.location")).write_text(
+            renewed.pem.read_text()
+        )
+        server.read_certificates_again()
+        later = Browser(port, another.certificate)
+        later.cookie = again.cookie
+        assert (await ask(later.ask, "/topics")).status == 200
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await ask(again.ask, "/topics")
+    finally:
+        await server.shutdown()
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "a login from 127.0.0.1 over HTTP is refused: no such user" in said
+    assert not re.search("secret|sécret", said)
+
+
+def test_an_address_for_other_machines_has_tls_and_logins_or_a_token(tmp_path: Path) -> None:
+    keys = Authority(tmp_path).issue("broker").settings()
+    logins = {each: SETTINGS[each] for each in SETTINGS if each.startswith(("sasl.", L))}
+    outside = {"kbroker.http.listeners": "0.0.0.0:8443"}
+
+    def refusals(protocol: str, **values: str) -> list[str]:
+        listener = f"{protocol}://127.0.0.1:9092"
+        config = KafkaConfig.for_profile(
+            "dev",
+            {
+                "listeners": listener, "security.inter.broker.protocol": protocol, **keys,
+                **logins, **outside, **values,
+            },
+        )  # fmt: skip
+        return [str(each) for each in refusals_of(config)]
+
+    assert refusals("SASL_SSL") == []
+    for protocol in ("PLAINTEXT", "SSL"):
+        (refusal,) = refusals(protocol)
+        assert "set kbroker.http.token.file" in refusal
+    plain = {
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": SETTINGS[
+            f"{L}plain.sasl.jaas.config"
+        ]
+    }
+    assert len(refusals("SASL_PLAINTEXT", **plain)) == 1
+    assert refusals("SASL_PLAINTEXT", **plain, **{"kbroker.http.token": "t"}) == []
+
+
+async def test_where_no_listener_takes_passwords_nobody_is_let_in_but_by_the_token(
+    tmp_path: Path,
+) -> None:
+    trusting = Authority(tmp_path / "certificates")
+    server, authority = await started(
+        tmp_path,
+        **{
+            "listeners": "SSL://127.0.0.1:0",
+            "security.inter.broker.protocol": "SSL",
+            "ssl.client.auth": "required",
+            **trusting.trust(),
+        },
+    )
+    browser = Browser(server.http_end_points[0].port, authority.certificate)
+    token = {"authorization": "Bearer scraper-token"}
+    try:
+        assert (await asyncio.to_thread(browser.ask, "/overview")).status == 401
+        said = await asyncio.to_thread(lambda: browser.ask("/topics", **token))
+        assert "kbroker console --command-config" in said.text.replace("&#x27;", "'")
+        assert (await asyncio.to_thread(lambda: browser.ask("/metrics", **token))).status == 200
+    finally:
+        await server.shutdown()
