@@ -20,7 +20,7 @@ from kbroker.admin.stored_passwords import StoredPasswords
 from kbroker.admin.tree_unavailable import patiently
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_resources import ResourceType
-from kbroker.config.dynamic_checks import validate_dynamic
+from kbroker.config.dynamic_checks import is_fixed, validate_dynamic
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
@@ -225,10 +225,10 @@ class ConfigAdmin:
             key = _broker_config_key(name)
             if not per_broker and _is_of_one_broker(name):
                 single.append(name)
+            elif is_fixed(name, text):
+                fixed.append(name)
             elif key is None:
                 continue  # unknown settings may belong to a plugin
-            elif key.dynamic == "read-only" and dynamic_only_key(name) is None:
-                fixed.append(name)
             elif key.dynamic == "per-broker" and not per_broker:
                 single.append(name)
             else:

@@ -2,7 +2,9 @@
 and the number of threads changes in small steps only.
 
 Law: whatever Kafka 3.9 refuses is refused. A value that passes can be applied by every part of the
-broker and described to clients: the tree never holds one that no broker can use.
+broker and described to clients: the tree never holds one that no broker can use. The names of code
+that runs in the broker are for those who write its settings files: Kafka loads whatever class
+AlterConfigs names.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from kbroker.config.config_values import ConfigType
 from kbroker.config.kafka_config import KafkaConfig, config_key, overriding_key
 from kbroker.errors import ConfigError
 
@@ -21,6 +24,17 @@ _THREADS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
+
+
+def is_fixed(name: str, text: str) -> bool:
+    """Whether a broker has this setting from its start alone, also of one listener if it names a
+    function of Python.
+    """
+    key = config_key(name)
+    if key is not None and key.dynamic == "read-only":
+        return True
+    key = key or overriding_key(name)
+    return key is not None and key.type is ConfigType.CLASS and ":" in text
 
 
 def validate_dynamic(

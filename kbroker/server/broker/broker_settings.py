@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.stored_passwords import StoredPasswords
+from kbroker.config.dynamic_checks import is_fixed
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.message_format import ignored_format_warning
 from kbroker.config.topic_config import TopicConfig, sound_overrides
@@ -80,6 +81,9 @@ class BrokerSettings:
         readable, unreadable = self._passwords.readable(overrides)
         for name, reason in unreadable.items():
             _log.error("ignoring the dynamic setting %s: %s", name, reason)
+        for name in [name for name, text in readable.items() if is_fixed(name, text)]:
+            _log.error("ignoring the dynamic setting %s: it counts at the start alone", name)
+            del readable[name]
         self._dynamic[entity] = readable
         own = self._dynamic.get(str(self._start_config.server.broker_id), {})
         try:

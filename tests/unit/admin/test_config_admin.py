@@ -48,6 +48,12 @@ async def alter(broker: FakeBroker, resource: Resource) -> KafkaError | None:
     return (await broker.configs.incremental_alter([resource], False))[0]
 
 
+# Whoever may alter settings is not by that allowed to have code of Python run.
+NAMES_OF_CODE = (
+    "principal.builder.class",
+    "listener.name.any.principal.builder.class",
+    "listener.name.any.plain.sasl.server.callback.handler.class",
+)
 REFUSALS = [
     (
         change(TOPIC, "no-such", ("retention.ms", SET, "1")),
@@ -99,6 +105,14 @@ REFUSALS = [
         42,
         "Cannot update these configs at default cluster level, broker id must be specified: "
         "Set(sasl.jaas.config)",
+    ),
+    *(
+        (
+            change(BROKER, "0", (name, SET, "os:system")),
+            42,
+            f"Cannot update these configs dynamically: Set({name})",
+        )
+        for name in NAMES_OF_CODE
     ),
     (
         change(BROKER, "99", ("log.cleaner.threads", SET, "2")),

@@ -48,3 +48,22 @@ def test_a_setting_of_a_topic_that_cannot_be_used_leaves_the_others_in_force(
         "ignoring a setting of topic t: Invalid value 1 for configuration segment.bytes: "
         "Value must be at least 14"
     ]
+
+
+def test_stored_settings_that_name_code_or_are_for_the_start_alone_are_not_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    builder = "listener.name.plaintext.principal.builder.class"
+    kafkas = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    config = KafkaConfig({"broker.id": "0", builder: "mine:named"})
+    settings = BrokerSettings(config, OVERRIDES.__getitem__)
+
+    settings.broker_changed("0", {builder: "os:system", "log.dirs": "/x", "num.io.threads": "9"})
+
+    assert settings.config.listener_setting("principal.builder.class", "PLAINTEXT")[1] == "mine:named"
+    assert settings.config.dynamic_broker == {"num.io.threads": "9"}
+    assert [line.partition(":")[0] for line in caplog.messages] == [
+        f"ignoring the dynamic setting {name}" for name in (builder, "log.dirs")
+    ]
+    settings.broker_changed("0", {builder: kafkas})
+    assert settings.config.dynamic_broker == {builder: kafkas}
