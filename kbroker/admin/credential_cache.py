@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 
 from kbroker.sasl.exchange import Identity
+from kbroker.sasl.made_up_users import MadeUpUsers
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
 from kbroker.sasl.scram_server import ScramUser
 from kbroker.zk import zk_paths
@@ -27,6 +28,7 @@ class CredentialCache:
     def __init__(self) -> None:
         self._changes = 0
         self._users: dict[str, dict[str, ScramUser]] = {name: {} for name in SCRAM_MECHANISMS}
+        self.made_up = MadeUpUsers()
 
     @property
     def changes(self) -> int:
@@ -43,12 +45,15 @@ class CredentialCache:
             return  # these have quotas
         self._changes += 1
         name = entity_name(entity)
+        credentials = {}
         for mechanism, users in self._users.items():
             user = _user(mechanism, name, overrides.get(mechanism))
             if user is None:
                 users.pop(name, None)
             else:
                 users[name] = user
+                credentials[mechanism] = user.credential
+        self.made_up.put(name, credentials)
 
 
 def _user(mechanism: str, name: str, text: str | None) -> ScramUser | None:

@@ -13,7 +13,7 @@ from kbroker.sasl.sasl_names import escaped
 from kbroker.sasl.scram_keys import ITERATIONS_MIN, Derive, ScramMechanism, encoded
 from kbroker.sasl.scram_messages import NO_BINDING, ScramError, as_text, from_base64
 
-ITERATIONS_MAX = 1_000_000  # a server that asks for more keeps us busy for a second and longer
+_ITERATIONS_OF_SERVERS_MAX = 1_000_000  # more would keep the client busy for seconds
 _DIGITS_MAX = 9
 
 
@@ -47,10 +47,10 @@ class ScramClient:
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise ScramError("it did not repeat the client's nonce")
         is_number = iterations.isdecimal() and len(iterations) <= _DIGITS_MAX
-        if not is_number or not (ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX):
+        if not is_number or not (ITERATIONS_MIN <= int(iterations) <= _ITERATIONS_OF_SERVERS_MAX):
             raise ScramError(
                 f"it asks for {iterations[:_DIGITS_MAX] or 'no'} iterations, allowed are "
-                f"{ITERATIONS_MIN} to {ITERATIONS_MAX}"
+                f"{ITERATIONS_MIN} to {_ITERATIONS_OF_SERVERS_MAX}"
             )
         mechanism = self._mechanism
         salted = self._derive(mechanism, self._password, from_base64(salt), int(iterations))

@@ -20,8 +20,9 @@ ITERATIONS_MIN = 4_096  # as Kafka: fewer would let a listener guess the passwor
 ITERATIONS_MAX = 16_384  # as Kafka, of what a client asks for: each login costs them again
 OWN_ITERATIONS = 8_192  # of `kbroker user`: twice Kafka's least; a login costs its client 5 ms
 OWN_SALT_BYTES = 24
-SALT_BITS = 130  # of Kafka's tools
+KAFKAS_SALT_BITS = 130  # of its tools
 _SALT_DIGITS = string.digits + string.ascii_lowercase
+_KAFKAS_SALT_BYTES = range(20, 27)  # with fewer bits set, by chance, a number is shorter
 _DIGITS_MAX = 9
 _KEPT_MAX = 16  # of salted passwords
 
@@ -120,6 +121,11 @@ class ScramCredential:
         stored_key = mechanism.hashed(mechanism.client_key(salted))
         return cls(salt, stored_key, mechanism.server_key(salted), iterations)
 
+    @property
+    def is_strong(self) -> bool:
+        """Whether a login may be by it; by weak ones a listener could guess the password."""
+        return self.iterations >= ITERATIONS_MIN
+
     @classmethod
     def parse(cls, mechanism: ScramMechanism, text: str) -> ScramCredential:
         """Read `salt=...,stored_key=...,server_key=...,iterations=4096`, in any order.
@@ -150,7 +156,7 @@ class ScramCredential:
 
 
 def kafkas_salt(number: int) -> bytes:
-    """Write a number of `SALT_BITS` as Kafka's tools make salts of it: with digits and letters.
+    """Write a number of `KAFKAS_SALT_BITS` as Kafka's tools do for a salt: with digits and letters.
 
     >>> kafkas_salt(35), kafkas_salt(36)
     (b'z', b'10')
@@ -160,6 +166,11 @@ def kafkas_salt(number: int) -> bytes:
         number, digit = divmod(number, len(_SALT_DIGITS))
         digits = _SALT_DIGITS[digit] + digits
     return digits.encode()
+
+
+def is_kafkas_salt(salt: bytes) -> bool:
+    """Whether a salt looks like those of Kafka's tools."""
+    return len(salt) in _KAFKAS_SALT_BYTES and not salt.strip(_SALT_DIGITS.encode())
 
 
 def encoded(content: bytes) -> str:

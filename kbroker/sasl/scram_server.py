@@ -13,14 +13,9 @@ from typing import NamedTuple
 
 from kbroker.sasl.exchange import OTHER_AUTHZID, Identity, LoginRefusedError, Turn
 from kbroker.sasl.scram_keys import (
-    ITERATIONS_MIN,
-    OWN_ITERATIONS,
-    OWN_SALT_BYTES,
-    SALT_BITS,
     ScramCredential,
     ScramMechanism,
     encoded,
-    kafkas_salt,
 )
 from kbroker.sasl.scram_messages import (
     ClientFinal,
@@ -40,21 +35,21 @@ class ScramUser(NamedTuple):
 
 Find = Callable[[str, bool], ScramUser | None]
 """Looks a name up; True: it is that of a delegation token."""
+MakeUp = Callable[[str], ScramCredential]
+"""Makes up a credential for a name: always the same one, also at other brokers."""
 
 
 class ScramServer:
     """An exchange of two messages from the client."""
 
-    def __init__(
-        self, mechanism: ScramMechanism, find: Find, nonce: str, made_up_key: bytes
-    ) -> None:
-        """`nonce`: printable, random, without commas; `made_up_key`: secret, the same at all
-        brokers and after every start, as the salts of users who do not exist come from it.
+    def __init__(self, mechanism: ScramMechanism, find: Find, nonce: str, make_up: MakeUp) -> None:
+        """`nonce`: printable, random, without commas. Users who do not exist are asked for a proof
+        by what `make_up` gives them.
         """
         self._mechanism = mechanism
         self._find = find
         self._nonce = nonce
-        self._made_up_key = made_up_key
+        self._make_up = make_up
         self._first: ClientFirst | None = None
         self._challenge = ""
         self._identity: Identity | None = None
@@ -73,9 +68,9 @@ class ScramServer:
         if first.authzid not in ("", first.username):
             # before the user is looked up, so that it tells nothing about users
             raise LoginRefusedError("it asks to act for another", said=OTHER_AUTHZID)
-        made_up = self._made_up(first.username)  # for all, so that it takes all the same time
+        made_up = self._make_up(first.username)  # for all, so that it takes all the same time
         user = self._find(first.username, first.is_token)
-        if user is not None and user.credential.iterations >= ITERATIONS_MIN:
+        if user is not None and user.credential.is_strong:
             self._credential, self._identity = user
         credential = self._credential or made_up
         self._credential = credential
@@ -110,15 +105,3 @@ class ScramServer:
             return False
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         return hmac.compare_digest(self._mechanism.hashed(client_key), credential.stored_key)
-
-    def _made_up(self, username: str) -> ScramCredential:
-        name = f"{self._mechanism.sasl_name}\0{username}".encode()
-        made_up = self._mechanism.mac(self._made_up_key, name)
-        # Salts and iterations of half of them are those of Kafka's tools, of the others our own,
-        # for all mechanisms of a name: they are what users have who exist.
-        number = int.from_bytes(made_up, "big") >> (8 * len(made_up) - SALT_BITS)
-        salt, iterations = kafkas_salt(number), ITERATIONS_MIN
-        if hmac.digest(self._made_up_key, username.encode(), "sha256")[0] & 1:
-            salt, iterations = made_up[:OWN_SALT_BYTES], OWN_ITERATIONS
-        # No proof fits these keys, and none would let anybody in: there is no identity.
-        return ScramCredential(salt, made_up, made_up, iterations)

@@ -37,6 +37,7 @@ from kbroker.sasl.exchange import Identity, LoginRefusedError
 from kbroker.sasl.login import Login
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
 from kbroker.sasl.password_login import identity_of
+from kbroker.sasl.scram_keys import ScramCredential, ScramMechanism
 from kbroker.server.background.fair_threads import FairThreads
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
@@ -117,7 +118,7 @@ class BrokerLogins:
 
     def at(self, listener: str) -> ListenerLogins:
         """The logins at a listener. Raises ConfigError."""
-        means = LoginMeans(self._credentials.find, lambda: self._secret, self._judge)
+        means = LoginMeans(self._credentials.find, self._make_up, self._judge)
         offers = self._offers[listener] = _OffersInForce(self._config, listener, means)
         principals = BrokerPrincipals(self._config(), listener)
 
@@ -144,6 +145,9 @@ class BrokerLogins:
         work = partial(_password_check, offers, username, password)
         found: PasswordCheck = await self._password_thread.run(asker, work)
         return found
+
+    def _make_up(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
+        return self._credentials.made_up.credential(self._secret, mechanism, name)
 
     def _judge(self, listener: str) -> ListenerJudge:
         """The judge of a listener's tokens, the same as long as the broker runs: as in Kafka, its

@@ -17,8 +17,9 @@ from kbroker.errors import ConfigError
 from kbroker.python_names import loaded
 from kbroker.sasl.exchange import Exchange, LoginRefusedError
 from kbroker.sasl.login_gate import Offer
+from kbroker.sasl.made_up_users import MadeUpUsers
 from kbroker.sasl.plain import Check, PlainServer, check_of
-from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
+from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 from kbroker.sasl.scram_server import ScramServer, ScramUser
 from kbroker.server.system_clock import SystemClock
 
@@ -42,7 +43,7 @@ class LoginMeans(NamedTuple):
     """The means of a broker that logins at all its listeners need."""
 
     find_user: Callable[[str, str], ScramUser | None]  # by mechanism and name
-    made_up_key: Callable[[], bytes]  # see ScramServer
+    make_up: Callable[[ScramMechanism, str], ScramCredential]  # for names without one
     judge: Callable[[str], ListenerJudge]  # of the tokens of a listener; raises ConfigError
 
 
@@ -52,7 +53,8 @@ def check_logins(config: KafkaConfig, listener: str) -> None:
     def judge(listener: str) -> ListenerJudge:
         return judge_of(config, listener, SystemClock())
 
-    offers_of(config, listener, LoginMeans(lambda _mechanism, _name: None, bytes, judge))
+    make_up = partial(MadeUpUsers().credential, b"")
+    offers_of(config, listener, LoginMeans(lambda _mechanism, _name: None, make_up, judge))
 
 
 def judge_of(config: KafkaConfig, listener: str, clock: Clock) -> ListenerJudge:
@@ -106,8 +108,8 @@ def _begin_scram(mechanism: str, means: LoginMeans) -> Exchange:
     def find(name: str, is_token: bool) -> ScramUser | None:
         return None if is_token else means.find_user(mechanism, name)
 
-    nonce = secrets.token_urlsafe(_NONCE_BYTES)
-    return ScramServer(SCRAM_MECHANISMS[mechanism], find, nonce, means.made_up_key())
+    scram, nonce = SCRAM_MECHANISMS[mechanism], secrets.token_urlsafe(_NONCE_BYTES)
+    return ScramServer(scram, find, nonce, partial(means.make_up, scram))
 
 
 def _checked(check: Check, username: str, password: str) -> bool:

@@ -34,6 +34,8 @@ def test_a_user_is_found_by_name_and_mechanism_until_the_credential_is_gone(
     assert found == (CREDENTIAL, Identity("ann é"))
     assert cache.find("SCRAM-SHA-512", "ann é") is None
     assert [cache.find(SHA_256, name) for name in ("<default>", "bob")] == [None, None]
+    nobody = cache.made_up.credential(b"key", SCRAM_MECHANISMS[SHA_256], "nobody")
+    assert (len(nobody.salt), nobody.iterations) == (len(CREDENTIAL.salt), CREDENTIAL.iterations)
 
     cache.user_changed("ann%20%C3%A9", {SHA_256: "salt=secret"})
     assert cache.find(SHA_256, "ann é") is None

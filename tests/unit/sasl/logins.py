@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import RequestHeader, encode_request_header
@@ -12,6 +14,7 @@ from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Exchange, Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Offer
+from kbroker.sasl.made_up_users import MadeUpUsers
 from kbroker.sasl.plain import PlainServer, check_of, plain_token
 from kbroker.sasl.scram_client import ScramClient
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
@@ -61,7 +64,8 @@ def answer_versions(header: RequestHeader, _body: memoryview) -> ApiVersionsResp
 
 
 def scram() -> Exchange:
-    return ScramServer(SHA_256, lambda name, _: SCRAM_USERS.get(name), "theirs", b"key")
+    make_up = partial(MadeUpUsers().credential, b"key", SHA_256)
+    return ScramServer(SHA_256, lambda name, _: SCRAM_USERS.get(name), "theirs", make_up)
 
 
 def scram_tokens(name: str) -> tuple[bytes, bytes]:

@@ -60,7 +60,9 @@ def test_stored_settings_that_name_code_or_are_for_the_start_alone_are_not_used(
 
     settings.broker_changed("0", {builder: "os:system", "log.dirs": "/x", "num.io.threads": "9"})
 
-    assert settings.config.listener_setting("principal.builder.class", "PLAINTEXT")[1] == "mine:named"
+    assert (
+        settings.config.listener_setting("principal.builder.class", "PLAINTEXT")[1] == "mine:named"
+    )
     assert settings.config.dynamic_broker == {"num.io.threads": "9"}
     assert [line.partition(":")[0] for line in caplog.messages] == [
         f"ignoring the dynamic setting {name}" for name in (builder, "log.dirs")

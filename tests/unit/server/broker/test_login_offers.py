@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.sasl.exchange import Identity, LoginRefusedError
+from kbroker.sasl.made_up_users import MadeUpUsers
 from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
 from kbroker.server.system_clock import SystemClock
 
@@ -32,7 +34,7 @@ def test_only_true_lets_somebody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         config = KafkaConfig({**SETTINGS, HANDLER: f"my_checks:{check}"})
         means = LoginMeans(
             lambda _mechanism, _name: None,
-            bytes,
+            partial(MadeUpUsers().credential, b""),
             lambda listener: judge_of(config, listener, SystemClock()),
         )
         exchange = offers_of(config, "SASL_PLAINTEXT", means)["PLAIN"].begin()
