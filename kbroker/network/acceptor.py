@@ -19,7 +19,6 @@ from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
 from kbroker.counters import Counter
 from kbroker.errors import ConfigError, ProtocolError, Trouble
 from kbroker.model import EndPoint
-from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.creation_rate import CreationRate
 from kbroker.network.listener_parts import ListenerParts
@@ -222,9 +221,7 @@ class Acceptor:
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
         wire = self._parts.make_wire(sock, connection, self._wide_buffer_bytes)
-        begin_login = self._parts.begin_login
-        login = None if begin_login is None else begin_login(connection)
-        channel = Channel(self._processor, wire, login)
+        channel = self._parts.make_channel(self._processor, wire)
         if not self._is_plain:
             self._processor.strangers.came(channel)
         try:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbroker.errors import ProtocolError
 from kbroker.memory_room import Share
@@ -33,9 +33,6 @@ from kbroker.protocol.frame import SIZE, check_frame_size
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.request import FutureLike, NoResponse, Request, Response
 from kbroker.unserved import UnservedError
-
-if TYPE_CHECKING:  # a broker without logins does without it
-    from kbroker.network.connection_login import ConnectionLogin, Reply
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +50,8 @@ class Channel(Receiver):
         "_closing",
         "_eof",
         "_in_work",
+        "_is_gated",
         "_line",
-        "_login",
         "_loop",
         "_max_frame_bytes",
         "_muted",
@@ -74,18 +71,15 @@ class Channel(Receiver):
         "writer",
     )
 
-    def __init__(
-        self, owner: ChannelOwner, wire: Wire, login: ConnectionLogin | None = None
-    ) -> None:
-        """With a `login`, no frame goes further before that is done."""
+    def __init__(self, owner: ChannelOwner, wire: Wire) -> None:
         self._owner = owner
         self._wire = wire
         self.connection = wire.connection
         self._loop = asyncio.get_running_loop()
         self.writer = ResponseWriter(wire, self._answer_left, self._write_failed)
         self._line = AnswerLine(owner.lines, self._answer_came, lambda: self._closing)
-        self._login = login  # None as soon as all frames pass
-        self._max_frame_bytes = owner.max_frame_bytes if login is None else login.max_frame_bytes
+        self._is_gated = False  # each frame has to pass
+        self._max_frame_bytes = owner.max_frame_bytes
         self._received = Received(owner.buffers)
         self.get_buffer = self._received.space  # type: ignore[method-assign] # a call less
         self._busy = False  # a request is in work or its answer has not left
@@ -119,8 +113,8 @@ class Channel(Receiver):
 
     @property
     def is_stranger(self) -> bool:
-        """True until the login is done, on listeners that ask for one."""
-        return self._login is not None and not self._login.is_done
+        """True as long as nobody has logged in, on listeners that ask for it."""
+        return False
 
     @property
     def holds_buffer(self) -> bool:
@@ -355,7 +349,7 @@ class Channel(Receiver):
         if end > received.end or not 0 <= size <= self._max_frame_bytes:
             check_frame_size(buffer, at, size, self._max_frame_bytes)
             return False
-        if self._login is not None and not self._passes(self._login, buffer, start, end):
+        if self._is_gated and not self._passes(buffer, start, end):
             return received.start > at
         if (queue.is_full or line.answers) and not self._may_begin(buffer, start):
             return False
@@ -390,45 +384,9 @@ class Channel(Receiver):
             self._viewed = is_viewed
             settle(self, result)
 
-    def _passes(self, login: ConnectionLogin, buffer: Buffer, start: int, end: int) -> bool:
-        """Whether a frame may go further. It does not if it is one of the login, which takes it
-        then, or has to wait for the answers in line.
-        """
-        if self._line.answers and not self._line.admits(buffer[start : start + 2]):
-            return False
-        was_busy = self._busy, self._in_work
-        self._busy = self._in_work = True
-        if not login.takes(memoryview(buffer)[start:end], self._answer_login):
-            self._busy, self._in_work = was_busy
-            return True
-        self.requests += 1
-        self._received.start = end
-        return False
-
-    def _answer_login(self, reply: Reply | ProtocolError) -> None:
-        """Send the answer to a frame of the login: late, and as the last, if that failed."""
-        login = self._login
-        if self._closing or login is None:
-            return
-        if isinstance(reply, ProtocolError):
-            self.fail(reply)
-            return
-        if reply.refusal:
-            delay_ms = self._owner.login_failed(self, reply.refusal)
-            self._loop.call_later(delay_ms / 1000, self._end_login, reply.frame)
-            return
-        if reply.is_last:
-            self._max_frame_bytes = self._owner.max_frame_bytes
-            self._owner.logged_in(self)
-        if not login.is_in_the_way:
-            self._login = None
-        self.complete(NoResponse() if reply.frame is None else Response([reply.frame]))
-
-    def _end_login(self, frame: bytes | None) -> None:
-        if not self._closing:
-            if frame is not None:
-                self._send(Response([frame]))
-            self.close()
+    def _passes(self, buffer: Buffer, start: int, end: int) -> bool:  # noqa: ARG002  for those with a gate
+        """Whether a frame may go further."""
+        return True
 
     def _may_begin(self, buffer: Buffer, start: int) -> bool:
         """Whether there is room for one more request in work, and it may begin before the answers
@@ -477,7 +435,7 @@ class Channel(Receiver):
     def _settle(self) -> None:
         """After received bytes or a finished request: make room, unless a stranger sent ahead."""
         received = self._received
-        if not (self._busy and (self._viewed or (self._login is not None and self.is_stranger))):
+        if not (self._busy and (self._viewed or (self._is_gated and self.is_stranger))):
             received.settle(self._memory_granted)
         buffer = received.buffer
         if self._paused == (buffer is None or received.end < len(buffer)):

@@ -21,6 +21,7 @@ class ChannelOwner(Protocol):
     buffers: ReceiveBuffers
     room: MemoryRoom  # of requests and answers
     max_frame_bytes: int
+    linger_s: float  # between the answer to a failed login and the end
     unserved: UnservedClients
     lines: AnswerLines
     protocol_errors: Counter

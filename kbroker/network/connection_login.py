@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kbroker.errors import ErrorCode, ProtocolError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, encode_response_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
-from kbroker.protocol.request import ConnectionInfo, FutureLike
+from kbroker.protocol.request import ConnectionInfo, FutureLike, NoResponse, Response
 from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity
 from kbroker.sasl.login_gate import LoginGate, Moment, Outcome, Step
@@ -25,15 +25,20 @@ from kbroker.sasl.login_gate import LoginGate, Moment, Outcome, Step
 _log = logging.getLogger(__name__)
 
 
-class Reply(NamedTuple):
-    """A frame for the client, None for none. With a `refusal` the connection ends after it."""
+class Entrant(Protocol):
+    """A connection as its login sees it."""
 
-    frame: bytes | None
-    refusal: str = ""
-    is_last: bool = False  # of a login that is done now
+    def let_in(self) -> None:
+        """Note that the client is known."""
 
+    def complete(self, result: Response | NoResponse) -> None:
+        """Send the answer to a frame of the login; then the next one may come."""
 
-Answer = Callable[[Reply | ProtocolError], None]
+    def refuse(self, reason: str, answer: bytes | None) -> None:
+        """End the connection, after a last answer if there is one."""
+
+    def fail(self, error: ProtocolError) -> None:
+        """End the connection without an answer."""
 
 
 class ListenerLogins(NamedTuple):
@@ -51,10 +56,6 @@ class ListenerLogins(NamedTuple):
     now: Callable[[], Moment]
     steady_ms: Callable[[], float]
     max_frame_bytes: int
-
-    def login_of(self, connection: ConnectionInfo) -> ConnectionLogin:
-        """Begin the login of a new connection."""
-        return ConnectionLogin(self, connection)
 
 
 class ConnectionLogin:
@@ -78,8 +79,8 @@ class ConnectionLogin:
         """True while there are frames that do not pass."""
         return not self.is_done or self._gate.session_ends_ms is not None
 
-    def takes(self, frame: memoryview, answer: Answer) -> bool:
-        """Take a frame, and call `answer` with what it comes to, at once or later; False, and
+    def takes(self, frame: memoryview, entrant: Entrant) -> bool:
+        """Take a frame, and have its connection do what it comes to, at once or later; False, and
         nothing is done, if it passes.
         """
         gate, logins = self._gate, self._logins
@@ -90,16 +91,16 @@ class ConnectionLogin:
             kept = bytes(frame)  # the buffer need not stay
             work = partial(self._judged, kept, now)
             judged = logins.run(self._connection.peer_host, work)
-            judged.add_done_callback(partial(self._answer_judged, memoryview(kept), answer))
+            judged.add_done_callback(partial(self._take_judged, memoryview(kept), entrant))
             return True
         try:
             step = gate.receive(frame, now)
         except Exception as error:
-            answer(_broken(error))
+            entrant.fail(_broken(error))
             return True
         if step.outcome is Outcome.PASSED:
             return False
-        answer(self._reply(step, frame))
+        self._take(step, frame, entrant)
         return True
 
     def _judged(self, frame: bytes, now: Moment) -> Step:
@@ -107,27 +108,32 @@ class ConnectionLogin:
             return Step(Outcome.EXPIRED, reason="its client is gone")
         return self._gate.receive(frame, now)
 
-    def _answer_judged(self, frame: memoryview, answer: Answer, judged: FutureLike) -> None:
+    def _take_judged(self, frame: memoryview, entrant: Entrant, judged: FutureLike) -> None:
         try:
             step = judged.result()
         except Exception as error:
-            answer(_broken(error))
+            entrant.fail(_broken(error))
         else:
-            answer(self._reply(step, frame))
+            self._take(step, frame, entrant)
 
-    def _reply(self, step: Step, frame: memoryview) -> Reply | ProtocolError:
+    def _take(self, step: Step, frame: memoryview, entrant: Entrant) -> None:
+        identity = self._gate.identity if step.outcome is Outcome.LOGGED_IN else None
         try:
             if step.outcome is Outcome.EXPIRED:
-                return ProtocolError(step.reason)
-            if step.outcome is Outcome.LOGGED_IN and self._gate.identity is not None:
-                self._logins.let_in(self._connection, self._gate.identity)
+                raise ProtocolError(step.reason)
+            if identity is not None:
+                self._logins.let_in(self._connection, identity)
                 self.is_done = True
-            is_last = step.outcome is Outcome.LOGGED_IN
-            return Reply(self._frame(step, frame), step.reason, is_last)
-        except ProtocolError as error:
-            return error
+            answer = self._frame(step, frame)
         except Exception as error:
-            return _broken(error)
+            entrant.fail(_broken(error))
+            return
+        if step.outcome is Outcome.FAILED:
+            entrant.refuse(step.reason, answer)
+            return
+        if identity is not None:
+            entrant.let_in()
+        entrant.complete(NoResponse() if answer is None else Response([answer]))
 
     def _frame(self, step: Step, frame: memoryview) -> bytes | None:
         header, answer = step.header, step.answer

@@ -1,27 +1,25 @@
-"""The parts that differ from listener to listener: the wire, and the login in front of it."""
+"""The parts that differ from listener to listener: the wire, and the channel at its end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
-from kbroker.network.wire import MakeWire, SocketWire
-from kbroker.protocol.request import ConnectionInfo
+from kbroker.network.channel import Channel
+from kbroker.network.channel_owner import ChannelOwner
+from kbroker.network.wire import MakeWire, SocketWire, Wire
 
-if TYPE_CHECKING:  # a broker without logins does without it
-    from kbroker.network.connection_login import ConnectionLogin
-
-BeginLogin = Callable[[ConnectionInfo], "ConnectionLogin"]
-"""Begins the login of a new connection."""
+MakeChannel = Callable[[ChannelOwner, Wire], Channel]
+"""Makes the channel of a new connection."""
 
 
 class ListenerParts(NamedTuple):
-    """The parts of one listener; without `begin_login` clients need no login there."""
+    """The parts of one listener; by itself a channel asks for no login."""
 
     make_wire: MakeWire
-    begin_login: BeginLogin | None = None
+    make_channel: MakeChannel = Channel
 
 
 MakeParts = Callable[[EndPoint], ListenerParts]

@@ -25,6 +25,7 @@ from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.strangers import Strangers
 from kbroker.network.unserved_clients import UnservedClients
+from kbroker.network.wire import LINGER_S
 from kbroker.protocol.frame import FrameSizeError
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.rare_lines import RareLines, note_of
@@ -74,6 +75,7 @@ class Processor:
         self.unserved = unserved
         self.lines = AnswerLines()
         self.max_frame_bytes, self._idle_ms = limits
+        self.linger_s = LINGER_S
         self._quotas = quotas
         self._clock = clock
         self._channels: dict[Channel, _Seen] = {}

@@ -22,9 +22,9 @@ from typing import cast
 
 from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning
 from kbroker.network.receive_buffers import Buffer as Space
-from kbroker.network.wire import Receiver
+from kbroker.network.wire import LINGER_S, Receiver
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.tls.socket_waits import readable
+from kbroker.tls.socket_waits import ended, readable
 from kbroker.tls.tls_context import ServerTls
 
 ReadInto = Callable[[int, Space], int]
@@ -93,7 +93,7 @@ class TlsWire:
         self._receiver = receiver
         self._opening = asyncio.current_task()
         try:
-            await self._agree()
+            await self._agree_or_part()
         except BaseException:
             self._closed = True
             (self._tls or self._socket).close()
@@ -102,6 +102,13 @@ class TlsWire:
             self._opening = None
         receiver.connection_made(cast(asyncio.BaseTransport, self))
         self._watch_reading()
+
+    async def _agree_or_part(self) -> None:
+        try:
+            await self._agree()
+        except HandshakeError:
+            await ended(self._tls or self._socket, LINGER_S)  # it may still read why
+            raise
 
     async def _agree(self) -> None:
         listener, connection = self._listener, self.connection

@@ -27,6 +27,10 @@ from kbroker.protocol.request import ConnectionInfo
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 _COPY_BYTES_MAX = 256 * 1024
 
+LINGER_S = 0.1
+"""Between the last bytes for a client that is refused and the end of its connection, so that it
+reads them, unless it ends the connection itself."""
+
 MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 

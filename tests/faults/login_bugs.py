@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from kbroker.network import connection_login
-from kbroker.network.channel import Channel
-from kbroker.network.connection_login import ConnectionLogin
+from kbroker.network.connection_login import ConnectionLogin, ListenerLogins
+from kbroker.network.login_channel import LoginChannel
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.request import ConnectionInfo, NoResponse, Response
 from kbroker.sasl import login_gate, scram_server
 from kbroker.sasl.exchange import Turn
 from kbroker.sasl.login_gate import LoginGate, Outcome, Step
@@ -38,14 +38,11 @@ def produce_passes_amid_a_login() -> AbstractContextManager[Any]:
 
 def gate_lives_on_after_a_refusal() -> AbstractContextManager[Any]:
     """A client may go on after a login that failed, and is answered at once."""
-    original = Channel._answer_login
 
-    def answer(self: Channel, reply: Any) -> None:
-        if getattr(reply, "refusal", ""):
-            reply = reply._replace(refusal="")
-        original(self, reply)
+    def refuse(self: LoginChannel, _reason: str, answer: bytes | None) -> None:
+        self.complete(NoResponse() if answer is None else Response([answer]))
 
-    return patch.object(Channel, "_answer_login", answer)
+    return patch.object(LoginChannel, "refuse", refuse)
 
 
 def first_message_of_scram_is_enough() -> AbstractContextManager[Any]:
@@ -156,36 +153,36 @@ def large_frames_before_a_login() -> AbstractContextManager[Any]:
 
 def next_frame_while_a_judge_is_asked() -> AbstractContextManager[Any]:
     """Frames are read on while a thread looks at a token."""
-    original = Channel._passes
+    original = LoginChannel._passes
 
-    def passes(self: Channel, *arguments: Any) -> bool:
+    def passes(self: LoginChannel, *arguments: Any) -> bool:
         found = original(self, *arguments)
         if not found:
             self._busy = self._in_work = False
         return found
 
-    return patch.object(Channel, "_passes", passes)
+    return patch.object(LoginChannel, "_passes", passes)
 
 
 def login_again_before_earlier_answers() -> AbstractContextManager[Any]:
     """A login again does not wait for requests before it."""
-    original = Channel._passes
+    original = LoginChannel._passes
 
-    def passes(self: Channel, *arguments: Any) -> bool:
+    def passes(self: LoginChannel, *arguments: Any) -> bool:
         with patch.object(type(self._line), "admits", lambda *_: True):
             return original(self, *arguments)
 
-    return patch.object(Channel, "_passes", passes)
+    return patch.object(LoginChannel, "_passes", passes)
 
 
 def principal_not_set() -> AbstractContextManager[Any]:
     """Requests pass in nobody's name."""
-    original = connection_login.ListenerLogins.login_of
+    original = ConnectionLogin.__init__
 
-    def login_of(self: Any, connection: Any) -> ConnectionLogin:
-        return original(self._replace(let_in=lambda *_: None), connection)
+    def init(self: ConnectionLogin, logins: ListenerLogins, connection: ConnectionInfo) -> None:
+        original(self, logins._replace(let_in=lambda *_: None), connection)
 
-    return patch.object(connection_login.ListenerLogins, "login_of", login_of)
+    return patch.object(ConnectionLogin, "__init__", init)
 
 
 def unknown_mechanisms_are_taken() -> AbstractContextManager[Any]:

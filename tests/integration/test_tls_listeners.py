@@ -29,6 +29,7 @@ from kbroker.server.broker.broker_principals import Client
 from kbroker.server.broker.kafka_server import KafkaServer
 from tests.fakes.certificates import Authority, Issued
 from tests.fakes.running.waiting import until
+from tests.unit.sasl.logins import versions
 
 STRICT, NAMED = "listener.name.strict.", "listener.name.named."
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="ann-secret";'
@@ -135,6 +136,7 @@ async def test_clients_have_the_name_of_their_certificate_or_login_and_strangers
     without_tls = Bootstrap(f"127.0.0.1:{running.ports['ASKED']}", ConnectionSettings())
     with pytest.raises(ClientError, match="if the port speaks TLS, give security"):
         await in_thread(ClusterLinks, without_tls)
+    await in_thread(hears_of_the_end, running.ports["ASKED"], versions())
     for listener, begins in (("LOGIN", b"GET / HTTP/1.1\r\n"), ("ASKED", b"\x80")):
         await in_thread(says, running.ports[listener], begins)
     await in_thread(says, running.ports["PLAIN"], b"\x16\x03\x01\x02\x00\x01\x00")
@@ -158,6 +160,13 @@ def says(port: int, begins: bytes) -> None:
         sock.sendall(begins)
         while sock.recv(1 << 16):
             pass
+
+
+def hears_of_the_end(port: int, frame: bytes) -> None:
+    """Send a frame without TLS: what is not read is no reason to reset a connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as sock:
+        sock.sendall(len(frame).to_bytes(4, "big") + frame)
+        assert sock.recv(1 << 16) == b""
 
 
 async def test_keys_change_by_request_and_open_connections_keep_theirs(tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def _user(text: str) -> AlterUserScramCredentialsRequest:
     from kbroker.sasl.scram_keys import (
         ITERATIONS_MAX,
         ITERATIONS_MIN,
+        KAFKAS_SALT_BITS,
         MECHANISM_NUMBERS,
-        SALT_BITS,
         decoded,
         kafkas_salt,
     )
@@ -105,7 +105,7 @@ def _user(text: str) -> AlterUserScramCredentialsRequest:
         )
     try:
         iterations = int(fields.get("iterations", ITERATIONS_MIN))
-        drawn = kafkas_salt(secrets.randbits(SALT_BITS))
+        drawn = kafkas_salt(secrets.randbits(KAFKAS_SALT_BITS))
         salt = decoded(fields["salt"]) if "salt" in fields else drawn
         salted = decoded(fields["saltedpassword"]) if is_salted else None
     except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
@@ -12,7 +13,8 @@ from kbroker.apis.context import Services
 from kbroker.clock import Clock, ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig, config_key
 from kbroker.model import WITH_LOGINS, WITH_TLS, EndPoint
-from kbroker.network.listener_parts import ListenerParts, MakeParts
+from kbroker.network.channel import Channel
+from kbroker.network.listener_parts import ListenerParts, MakeChannel, MakeParts
 from kbroker.network.wire import MakeWire, SocketWire
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.zk import zk_paths
@@ -106,16 +108,19 @@ def parts_of_listeners(
     """
 
     def parts(listener: EndPoint) -> ListenerParts:
-        begin_login, name = None, listener.listener_name
+        make_channel: MakeChannel = Channel
+        name = listener.listener_name
         if listener.security_protocol in WITH_LOGINS:
+            from kbroker.network.login_channel import LoginChannel
+
             assert logins is not None
-            begin_login = logins.at(name).login_of
+            make_channel = partial(LoginChannel, logins=logins.at(name))
         if listener.security_protocol in WITH_TLS:
             assert tls is not None
-            return ListenerParts(tls.at(listener).make_wire, begin_login)
-        if begin_login is None and _has_own_builder(config, name):
+            return ListenerParts(tls.at(listener).make_wire, make_channel)
+        if listener.security_protocol not in WITH_LOGINS and _has_own_builder(config, name):
             return ListenerParts(_named_wire(config, name))
-        return ListenerParts(SocketWire, begin_login)
+        return ListenerParts(SocketWire, make_channel)
 
     return parts
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from kbroker.errors import ErrorCode
-from kbroker.network.channel import Channel
 from kbroker.network.connection_login import ListenerLogins
 from kbroker.network.connection_quotas import ConnectionQuotas
+from kbroker.network.login_channel import LoginChannel
 from kbroker.network.processor import Processor
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
@@ -49,6 +49,7 @@ class LoginListener:
             UnservedClients(),
         )
         self.processor.strangers.failed_delay_ms = 0
+        self.processor.linger_s = 0.0
         self._quotas = quotas
         self._logins = ListenerLogins(
             begin=lambda _: gate(),
@@ -66,7 +67,7 @@ class LoginListener:
         connection = local_connection()
         self._quotas.increment(connection.peer_host, connection.listener_name)
         wire = MemoryWire(connection)
-        channel = Channel(self.processor, wire, self._logins.login_of(connection))
+        channel = LoginChannel(self.processor, wire, self._logins)
         await wire.open(channel)
         return ListenedConnection(wire, channel)
 
@@ -86,7 +87,7 @@ class LoginListener:
 class ListenedConnection:
     """The client's end of a connection."""
 
-    def __init__(self, wire: MemoryWire, channel: Channel) -> None:
+    def __init__(self, wire: MemoryWire, channel: LoginChannel) -> None:
         self.wire = wire
         self.channel = channel
         self._read = 0

@@ -106,6 +106,23 @@ async def test_a_failed_login_is_answered_after_the_delay_and_nothing_is_read_me
     assert passed == []
 
 
+async def test_a_refused_client_reads_the_answer_before_it_hears_of_the_end() -> None:
+    listener = LoginListener(gate)
+    passed = recording(listener)
+    listener.processor.linger_s = 0.01
+    patient, gone = await listener.connect(), await listener.connect()
+
+    for client in (patient, gone):
+        assert len(await client.send(handshake(), authenticate(WRONG))) == 2
+        assert not client.wire.is_closed
+        assert await client.send(authenticate(), produce()) == []
+    gone.channel.eof_received()
+
+    assert gone.wire.is_closed
+    await until(lambda: patient.wire.is_closed)
+    assert (passed, listener.processor.failed_logins.value) == ([], 2)
+
+
 async def test_a_login_is_answered_though_no_request_is_served_yet() -> None:
     listener = LoginListener(gate, queued_max=1)
     other, client = await listener.connect(), await listener.connect()
