@@ -2,8 +2,8 @@
 prints medians.
 
 With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and
-the ratio of the medians is printed. Both are warm: the groups `requests` and `java` say how for each
-load, `warming` for all others, and what is measured cold. `requests` has kfake and bare loops beside.
+the ratio of the medians is printed. Both are warm: the groups `requests`, `java` and `security` say how
+for each load, `warming` for all others, and what is measured cold. `requests` has kfake and bare loops beside.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from benchmarks import (
     replication,
     request_loads,
     rounds,
+    secured_brokers,
+    secured_loads,
     spark,
     spark_pipeline,
     storage,
@@ -47,6 +49,7 @@ _OURS_ONLY = {"compaction", "neighbour", "storage"}
 STANDING: dict[str, Sequence[StandingLoad]] = {
     "requests": request_loads.LOADS,
     "java": client_loads.LOADS,
+    "security": secured_loads.LOADS,
 }
 # Each of the others runs against one fresh broker (or cluster) per round, its loads in this order.
 FRESH: dict[str, Sequence[Row]] = {
@@ -71,7 +74,13 @@ _BROKERS: dict[str, Start] = {"kbroker": processes.kbroker, "apache": processes.
 _CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in _BROKERS}
 _REPLICATED: dict[str, Start] = {kind: partial(replication.running, kind) for kind in _BROKERS}
 _PAIRS: dict[str, Start] = {kind: partial(pipeline.running, kind) for kind in _BROKERS}
-_STARTS = {"cluster": _CLUSTERS, "replication": _REPLICATED, "pipeline": _PAIRS}
+_SECURED: dict[str, Start] = {kind: partial(secured_brokers.running, kind) for kind in _BROKERS}
+_STARTS = {
+    "security": _SECURED,
+    "cluster": _CLUSTERS,
+    "replication": _REPLICATED,
+    "pipeline": _PAIRS,
+}
 _ROUNDS = {"pipeline": 3}  # its jobs take long
 # Without it: starts, what idle brokers take, and loads that start brokers of their own.
 _WARMED = {"transactions", "cluster", "replication", "spark", "pipeline"}
@@ -104,7 +113,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true",
-        help="one round, and of requests and java only as much as shows that all works",
+        help="one round, and of requests, java and security only as much as shows that all works",
     )  # fmt: skip
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
     parser.add_argument(

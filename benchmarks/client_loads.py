@@ -60,10 +60,15 @@ def _java_producer(broker: RunningBroker, topic: str, records: int) -> float:
 
 
 def _java_consumer(broker: RunningBroker, topic: str, records: int) -> float:
+    return consumer_performance(broker.bootstrap, topic, records)
+
+
+def consumer_performance(bootstrap: str, topic: str, records: int, *more: str) -> float:
+    """Kafka's own ConsumerPerformance: the records/s that it reports. `more`: further options."""
     done = apache_kafka.run_tool(
         "org.apache.kafka.tools.ConsumerPerformance",
-        "--topic", topic, "--num-records", str(records), "--bootstrap-server", broker.bootstrap,
-        "--group", f"perf-{time.monotonic_ns()}", "--timeout", "60000",
+        "--topic", topic, "--num-records", str(records), "--bootstrap-server", bootstrap,
+        "--group", f"perf-{time.monotonic_ns()}", "--timeout", "60000", *more,
         timeout_s=600,
     )  # fmt: skip
     cells = done.stdout.strip().splitlines()[-1].split(",")

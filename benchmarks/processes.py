@@ -9,9 +9,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat_tests.running import apache_kafka
@@ -29,12 +29,17 @@ class RunningBroker:
     process: subprocess.Popen[bytes]
     started_at: float  # time.perf_counter() just before the process was started
     data: Path | None = None  # its data directory, where a load may look into it
+    ports: Mapping[str, int] = field(default_factory=dict)  # of further listeners, by their names
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port for a socket."""
         host, _, port = self.bootstrap.rpartition(":")
         return host, int(port)
+
+    def listener(self, name: str) -> tuple[str, int]:
+        """Host and port of a further listener."""
+        return self.address[0], self.ports[name]
 
     def cpu_s(self) -> float:
         """User and system time of all its threads so far, in seconds."""
@@ -80,10 +85,10 @@ def rss_mib_of(pid: int) -> float:
 
 
 @contextmanager
-def kbroker(*options: str) -> Iterator[RunningBroker]:
-    """A kbroker of this checkout, data in a temporary directory."""
+def kbroker(*options: str, port: int = 0) -> Iterator[RunningBroker]:
+    """A kbroker of this checkout, data in a temporary directory; `port` 0: a free one."""
     directory = tempfile.mkdtemp(prefix="kbroker-bench-")
-    port = apache_kafka.free_port()
+    port = port or apache_kafka.free_port()
     command = [
         sys.executable, "-m", "kbroker.cli", "start",
         "--listen", f"127.0.0.1:{port}", "--data", f"{directory}/data", *options,
@@ -101,12 +106,17 @@ def kbroker(*options: str) -> Iterator[RunningBroker]:
 
 
 @contextmanager
-def apache() -> Iterator[RunningBroker]:
-    """Apache Kafka's newest broker with its own defaults."""
+def apache(
+    settings: Mapping[str, str] | None = None, listeners: dict[str, int] | None = None
+) -> Iterator[RunningBroker]:
+    """Apache Kafka's newest broker with its own defaults, but for these settings and ports of
+    further listeners.
+    """
     started_at = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="apache-bench-") as home:
         data = Path(home, "data")
-        with apache_kafka.broker(settings={"log.dirs": str(data)}, quick=False) as (
+        settings = {"log.dirs": str(data), **(settings or {})}
+        with apache_kafka.broker(settings=settings, listeners=listeners, quick=False) as (
             bootstrap,
             process,
         ):

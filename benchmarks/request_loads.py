@@ -21,6 +21,7 @@ from benchmarks.processes import RunningBroker
 from benchmarks.request_kinds import (
     Delivered,
     Fetch,
+    Frames,
     Heartbeat,
     Metadata,
     OffsetCommit,
@@ -71,7 +72,12 @@ class RequestLoad:
             raw_client.delete_topics(broker.address, [topic])
             return
         made = self.sends.made(broker, effort.most)
-        traffic = Traffic(
+        yield self._sending(self.traffic_of(made, effort), broker, effort)
+        raw_client.delete_topics(broker.address, made.topics)
+
+    def traffic_of(self, made: Frames, effort: Effort) -> Traffic:
+        """How these frames are sent."""
+        return Traffic(
             frames=made.frames,
             in_flight=self.in_flight,
             connections=min(self.connections, effort.most),
@@ -79,8 +85,6 @@ class RequestLoad:
             batch_at=made.batch_at,
             rising_at=made.rising_at,
         )
-        yield self._sending(traffic, broker, effort)
-        raw_client.delete_topics(broker.address, made.topics)
 
     @contextmanager
     def prepared_bare(self, loop: RunningBroker, effort: Effort) -> Iterator[Measure]:

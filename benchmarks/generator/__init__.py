@@ -4,7 +4,8 @@ broker is what is measured.
 The program is compiled once from `generator.c`, or is `python_generator.py` where there is no C
 compiler. Both take the same arguments and print the same line. It reads the CPU of the brokers itself,
 from the clocks of their processes (in nanoseconds, threads that have ended included), when all
-connections are made.
+connections are made. What speaks TLS, or logs in, is in C alone and needs OpenSSL's headers: Python's
+TLS would take more than the broker that is measured.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from compat_tests.running.prerequisites import cached_folder
+from compat_tests.running.prerequisites import NotAvailableError, cached_folder
 
 Address = tuple[str, int]
 _FOLDER = Path(__file__).parent
+_TLS_FLAGS = ("-DWITH_TLS", "-lssl", "-lcrypto")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,28 @@ class Traffic:
     rising_at: int = 0  # an int32 that is 1 in the first request and rises; 0: none does
     batch_at: int = -1  # a batch whose base sequence rises with each request; -1: sent as it is
     first: int = 0  # how many requests were sent before
+    tls: bool = False  # whoever answers is believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visits:
+    """Connections that send these frames one by one, end, and make room for the next: `at_once` of
+    them at a time. With `keys` the last frame is the first message of a login by SCRAM-SHA-512.
+    """
+
+    frames: Sequence[bytes]
+    error_at: int
+    at_once: int
+    tls: bool = False
+    keys: ScramKeys | None = None
+
+
+class ScramKeys(NamedTuple):
+    """What proves a user's password, and the message that the proof is about, without its header."""
+
+    client_key: bytes
+    stored_key: bytes
+    first_bare: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +112,20 @@ def program() -> tuple[str, ...]:
     return (str(compiled),)
 
 
-def compiled_program(source: Path) -> Path | None:
+@functools.cache
+def tls_program() -> tuple[str, ...]:
+    """Command of the generator with TLS and logins. Raises NotAvailableError."""
+    needs = "TLS and logins are sent by a program in C, which needs a compiler and libssl-dev"
+    try:
+        compiled = compiled_program(_FOLDER / "generator.c", *_TLS_FLAGS)
+    except subprocess.CalledProcessError as error:
+        raise NotAvailableError(needs) from error
+    if compiled is None:
+        raise NotAvailableError(needs)
+    return (str(compiled),)
+
+
+def compiled_program(source: Path, *flags: str) -> Path | None:
     """Program of one C file, which the cache keeps; None where there is no C compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
@@ -95,9 +133,11 @@ def compiled_program(source: Path) -> Path | None:
 
     def fill(folder: Path) -> None:
         target = str(folder / source.stem)
-        subprocess.run([compiler, "-O2", "-o", target, str(source)], check=True)
+        command = [compiler, "-O2", "-o", target, str(source), *flags]
+        subprocess.run(command, check=True, capture_output=True)
 
-    version = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    content = source.read_bytes() + " ".join(flags).encode()
+    version = hashlib.sha256(content).hexdigest()[:12]
     return cached_folder(f"{source.stem}-{version}", fill) / source.stem
 
 
@@ -117,7 +157,24 @@ def send(
         "in_flight": traffic.in_flight, "connections": traffic.connections,
         "error_at": traffic.error_at, "rising_at": traffic.rising_at, "batch_at": traffic.batch_at, "first": traffic.first,
     }  # fmt: skip
-    return _run("send", address, traffic.frames, settings)
+    return _run("send", address, traffic.frames, settings, has_tls=traffic.tls)
+
+
+def visit(
+    address: Address, visits: Visits, count: int, pids: Sequence[int] = (), seconds: int = 0
+) -> Sent:
+    """Make so many connections, for `seconds` at most unless that is 0. RuntimeError if one fails;
+    NotAvailableError if there is no program for it.
+    """
+    settings: dict[str, object] = {
+        "requests": count, "seconds": seconds, "pids": ",".join(map(str, pids)),
+        "error_at": visits.error_at, "workers": visits.at_once, "tls": int(visits.tls),
+    }  # fmt: skip
+    if visits.keys is not None:
+        client_key, stored_key, first_bare = visits.keys
+        settings |= {"client_key": client_key.hex(), "stored_key": stored_key.hex()}
+        settings["first_bare"] = first_bare
+    return _run("connect", address, visits.frames, settings, has_tls=True)
 
 
 def deliver(
@@ -142,13 +199,23 @@ def deliver(
     return _run("deliver", address, [delivery.produce, delivery.fetch], settings)
 
 
-def _run(kind: str, address: Address, frames: Sequence[bytes], settings: dict[str, object]) -> Sent:
+def _run(
+    kind: str,
+    address: Address,
+    frames: Sequence[bytes],
+    settings: dict[str, object],
+    *,
+    has_tls: bool = False,
+) -> Sent:
+    command = tls_program() if has_tls else program()
+    if has_tls:
+        settings = {"tls": 1, **settings}
     with tempfile.NamedTemporaryFile(prefix="kbroker-frames-") as file:
         file.write(b"".join(frames))
         file.flush()
         words = [f"{name}={value}" for name, value in settings.items()]
         done = subprocess.run(
-            [*program(), kind, address[0], str(address[1]), file.name, *words],
+            [*command, kind, address[0], str(address[1]), file.name, *words],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:

@@ -1,10 +1,12 @@
 /* Sends requests that were encoded beforehand, and takes so little for it that the broker is what is
    measured. `send` keeps requests in flight; `deliver` produces records until a waiting consumer has them.
    python_generator.py does the same, and says the same, where there is no C compiler; __init__.py says
-   what the settings mean. */
+   what the settings mean. Compiled with WITH_TLS, it speaks TLS for `tls=1`, and `connect` makes
+   connections one after the other. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdint.h>
@@ -14,8 +16,14 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
+#endif
 
 enum { HEAD_BYTES = 256, READ_BYTES = 1 << 20, OUT_BYTES = 4 << 20, EVENTS = 256 };
 enum { SIZE_BYTES = 4, CORRELATION_ID = 8, ANSWERED_ID = 4 };           /* in requests, in answers */
@@ -29,6 +37,7 @@ struct frame {
 };
 struct connection {
     int fd;
+    struct ssl_st *tls; /* NULL: it is plain */
     uint32_t sent, answered, seen, size;
     unsigned char head[HEAD_BYTES];
 };
@@ -38,7 +47,8 @@ static long frame_count, sent, error_at, rising_at, batch_at = -1;
 static struct connection *connections;
 static unsigned char input[READ_BYTES], out[OUT_BYTES];
 static long out_size;
-static int out_fd, poller;
+static struct connection *out_to;
+static int poller;
 
 static void fail(const char *why) {
     fprintf(stderr, "%s\n", why);
@@ -123,9 +133,52 @@ static void read_frames(const char *path) {
     }
 }
 
+#ifdef WITH_TLS
+static SSL_CTX *context;
+static void agree(struct connection *c) {
+    if (!context) {
+        context = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_set_read_ahead(context, 1); /* one system call for several records */
+        SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    }
+    c->tls = SSL_new(context);
+    SSL_set_fd(c->tls, c->fd);
+    if (SSL_connect(c->tls) != 1) fail("no handshake");
+    fcntl(c->fd, F_SETFL, fcntl(c->fd, F_GETFL) | O_NONBLOCK); /* a read may have nothing but keys */
+}
+static long write_some(struct connection *c, const unsigned char *bytes, long size) {
+    if (!c->tls) return write(c->fd, bytes, size);
+    int written = SSL_write(c->tls, bytes, (int)size);
+    if (written > 0) return written;
+    if (SSL_get_error(c->tls, written) != SSL_ERROR_WANT_WRITE) return -1;
+    poll(&(struct pollfd){c->fd, POLLOUT, 0}, 1, -1);
+    return 0;
+}
+static long read_some(struct connection *c) {
+    if (!c->tls) return recv(c->fd, input, READ_BYTES, MSG_DONTWAIT);
+    long got = 0;
+    int some = 0;
+    do some = SSL_read(c->tls, input + got, (int)(READ_BYTES - got)), got += some > 0 ? some : 0;
+    while (some > 0 && got < READ_BYTES);
+    if (got || SSL_get_error(c->tls, some) != SSL_ERROR_WANT_READ) return got;
+    errno = EAGAIN;
+    return -1;
+}
+static void disconnect(struct connection *c) {
+    if (c->tls) SSL_free(c->tls);
+    close(c->fd);
+}
+#else
+static void agree(struct connection *c) { (void)c, fail("compiled without TLS"); }
+static long write_some(struct connection *c, const unsigned char *bytes, long size) { return write(c->fd, bytes, size); }
+static long read_some(struct connection *c) { return recv(c->fd, input, READ_BYTES, MSG_DONTWAIT); }
+static void disconnect(struct connection *c) { close(c->fd); }
+#endif
+
 static void flush(void) {
     for (long at = 0; at < out_size;) {
-        long written = write(out_fd, out + at, out_size - at);
+        long written = write_some(out_to, out + at, out_size - at);
         if (written < 0) fail(strerror(errno));
         at += written;
     }
@@ -134,11 +187,11 @@ static void flush(void) {
 /* Room for a frame that `flush` sends, together with others for the same connection. */
 static unsigned char *queue(struct connection *c, const struct frame *f) {
     if (f->size > OUT_BYTES) fail("a frame is too large");
-    if (out_size && (out_fd != c->fd || out_size + f->size > OUT_BYTES)) flush();
+    if (out_size && (out_to != c || out_size + f->size > OUT_BYTES)) flush();
     unsigned char *at = out + out_size;
     memcpy(at, f->bytes, f->size);
     put(at + CORRELATION_ID, c->sent++);
-    out_fd = c->fd;
+    out_to = c;
     out_size += f->size;
     return at;
 }
@@ -160,7 +213,7 @@ static void check(struct connection *c, long at) {
 }
 /* Take what has arrived, once; how many answers that ended, each of which is checked. */
 static long receive(struct connection *c, long check_at) {
-    long got = recv(c->fd, input, READ_BYTES, MSG_DONTWAIT), at = 0, ended = 0;
+    long got = read_some(c), at = 0, ended = 0;
     if (got < 0 && errno == EAGAIN) return 0;
     if (got <= 0) fail("the broker closed a connection");
     while (at < got) {
@@ -181,13 +234,21 @@ static struct connection *connected(struct connection *c, const struct sockaddr_
     c->fd = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (connect(c->fd, (const void *)address, sizeof *address)) fail(strerror(errno));
+    if (number_of("tls", 0)) agree(c);
     epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
     return c;
 }
-/* Each of several is answered once before the next: the broker has accepted it, and none is left waiting. */
-static void connect_all(long count, int greet) {
+static struct sockaddr_in address_of_broker(void) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(atoi(words[1]))};
     inet_pton(AF_INET, words[0], &address.sin_addr);
+    return address;
+}
+static void wait_for_answer(struct connection *c, long check_at) {
+    for (struct pollfd waiting = {c->fd, POLLIN, 0}; !receive(c, check_at);) poll(&waiting, 1, -1);
+}
+/* Each of several is answered once before the next: the broker has accepted it, and none is left waiting. */
+static void connect_all(long count, int greet) {
+    struct sockaddr_in address = address_of_broker();
     poller = epoll_create1(0);
     connections = calloc(count, sizeof *connections);
     for (long i = 0; i < count; i++) {
@@ -195,7 +256,7 @@ static void connect_all(long count, int greet) {
         if (!greet) continue;
         queue_next(c);
         flush();
-        for (struct pollfd waiting = {c->fd, POLLIN, 0}; !receive(c, error_at);) poll(&waiting, 1, -1);
+        wait_for_answer(c, error_at);
     }
 }
 
@@ -230,6 +291,70 @@ static void send_all(void) {
     long cpu = cpu_of_brokers(), begun = now(CLOCK_MONOTONIC);
     long answered = send_requests(count, number_of("requests", 1), number_of("in_flight", 1), number_of("seconds", 0));
     printf("%ld %ld %ld %ld\n", answered, now(CLOCK_MONOTONIC) - begun, cpu_of_brokers() - cpu, sent);
+}
+
+#ifdef WITH_TLS
+static long from_hex(unsigned char *bytes, const char *text) {
+    long size = 0;
+    while (sscanf(text + 2 * size, "%2hhx", bytes + size) == 1) size++;
+    return size;
+}
+/* The last message of a login by SCRAM-SHA-512 (the user's keys are known), in the place of the one before. */
+static void queue_proof(struct connection *c, const struct frame *f) {
+    enum { CHALLENGE = 16, KEY_BYTES = 64 };
+    unsigned char client_key[KEY_BYTES], stored_key[KEY_BYTES], proof[KEY_BYTES], text[128];
+    char bare[256], message[1024], *challenge = (char *)c->head + CHALLENGE;
+    long first_size = strlen(text_of("first_bare")), header = f->size - first_size - SIZE_BYTES - strlen("n,,");
+    challenge[get(c->head + CHALLENGE - SIZE_BYTES)] = 0;
+    snprintf(bare, sizeof bare, "c=biws,%.*s", (int)strcspn(challenge, ","), challenge);
+    snprintf(message, sizeof message, "%s,%s,%s", text_of("first_bare"), challenge, bare);
+    from_hex(client_key, text_of("client_key")), from_hex(stored_key, text_of("stored_key"));
+    HMAC(EVP_sha512(), stored_key, KEY_BYTES, (void *)message, strlen(message), proof, NULL);
+    for (int i = 0; i < KEY_BYTES; i++) proof[i] ^= client_key[i];
+    EVP_EncodeBlock(text, proof, KEY_BYTES);
+    unsigned char *at = queue(c, f), *place = at + header + SIZE_BYTES;
+    long size = sprintf((char *)place, "%s,p=%s", bare, text);
+    put(place - SIZE_BYTES, size);
+    out_size += size + SIZE_BYTES + header - f->size;
+    put(at, header + size);
+}
+#else
+static void queue_proof(struct connection *c, const struct frame *f) { (void)c, (void)f, fail("compiled without TLS"); }
+#endif
+
+/* One connection after the other, in so many processes: each sends all frames, logs in, and is closed. */
+static void connect_in_turn(void) {
+    struct sockaddr_in address = address_of_broker();
+    long requests = number_of("requests", 1), workers = number_of("workers", 1);
+    long until = number_of("seconds", 0) ? now(CLOCK_MONOTONIC) + number_of("seconds", 0) * SECOND : 0;
+    long cpu = cpu_of_brokers(), begun = now(CLOCK_MONOTONIC), done = 0;
+    int ends[2];
+    if (pipe(ends)) fail(strerror(errno));
+    for (long worker = 0; worker < workers; worker++) {
+        if (fork()) continue;
+        poller = epoll_create1(0);
+        for (long i = worker; i < requests && (!until || now(CLOCK_MONOTONIC) < until); i += workers, done++) {
+            struct connection *c = connected(calloc(1, sizeof *c), &address);
+            for (long each = 0; each < frame_count; each++) {
+                queue(c, &frames[each]);
+                flush();
+                wait_for_answer(c, error_at);
+            }
+            if (text_of("first_bare")) {
+                queue_proof(c, &frames[frame_count - 1]);
+                flush();
+                wait_for_answer(c, error_at);
+            }
+            disconnect(c), free(c);
+        }
+        exit(write(ends[1], &done, sizeof done) != sizeof done);
+    }
+    for (long worker = 0, status; worker < workers; worker++) {
+        int ended;
+        if (wait(&ended) < 0 || ended) fail("a connection failed");
+        if (read(ends[0], &status, sizeof status) == sizeof status) done += status;
+    }
+    printf("%ld %ld %ld %ld\n", done, now(CLOCK_MONOTONIC) - begun, cpu_of_brokers() - cpu, done);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -284,12 +409,14 @@ static void deliver(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 5) fail("generator send|deliver HOST PORT FRAMES [NAME=VALUE...]");
+    if (count < 5) fail("generator send|deliver|connect HOST PORT FRAMES [NAME=VALUE...]");
     word_count = count - 2, words = arguments + 2;
     prctl(PR_SET_TIMERSLACK, MICROSECOND);
     error_at = number_of("error_at", 0), rising_at = number_of("rising_at", 0);
     batch_at = number_of("batch_at", -1), sent = number_of("first", 0);
     read_frames(arguments[4]);
-    strcmp(arguments[1], "deliver") ? send_all() : deliver();
+    if (!strcmp(arguments[1], "deliver")) deliver();
+    else if (!strcmp(arguments[1], "connect")) connect_in_turn();
+    else send_all();
     return 0;
 }

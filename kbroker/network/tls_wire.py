@@ -18,6 +18,8 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from fcntl import ioctl
+from termios import FIONREAD
 from typing import cast
 
 from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning
@@ -68,6 +70,7 @@ class TlsWire:
         "_receiver",
         "_socket",
         "_tls",
+        "_waiting",
         "_wide_buffer_bytes",
         "connection",
     )
@@ -87,6 +90,7 @@ class TlsWire:
         self._opening: asyncio.Task[None] | None = None
         self._wide_buffer_bytes = wide_buffer_bytes
         self._closed = self._paused = False
+        self._waiting = bytearray(4)  # an int of C, how many bytes are in the socket
 
     async def open(self, receiver: Receiver) -> None:
         """Agree on keys. Raises OSError, and HandshakeError with what to do about it."""
@@ -135,17 +139,18 @@ class TlsWire:
 
     def send(self, data: bytes | memoryview, flags: int = 0, /) -> int:  # noqa: ARG002  TLS has none
         """Encrypt and send, record by record."""
-        tls, size = self._open_socket(), len(data)
-        view = memoryview(data)
+        write, size = self._open_socket().write, len(data)
         sent = 0
-        while sent < size:
-            # OpenSSL keeps a record that did not leave whole, and takes the same bytes again.
-            try:
-                sent += tls.send(view[sent : sent + RECORD_BYTES])
-            except ssl.SSLWantWriteError:
-                if not sent:
-                    raise BlockingIOError from None
-                break
+        # OpenSSL keeps a record that did not leave whole, and takes the same bytes again.
+        try:
+            if size <= RECORD_BYTES:
+                return write(data)
+            view = memoryview(data)
+            while sent < size:
+                sent += write(view[sent : sent + RECORD_BYTES])
+        except ssl.SSLWantWriteError:
+            if not sent:
+                raise BlockingIOError from None
         return sent
 
     def send_file(self, fd: int, position: int, size: int) -> int:
@@ -212,8 +217,8 @@ class TlsWire:
                 return
 
     def _read_into(self, buffer: Space) -> tuple[int, bool]:
-        """Read until a frame is whole, or the buffer full. Returns how many bytes that were, and
-        whether the other side sends no more. Raises OSError.
+        """Read until a frame is whole and no other has come, or the buffer is full. Returns how
+        many bytes that were, and whether the other side sends no more. Raises OSError.
         """
         read: ReadInto = self._open_socket().read  # type: ignore[assignment]  # `recv_into` adds a call
         receiver, size = self._receiver, len(buffer)
@@ -223,13 +228,19 @@ class TlsWire:
             return 0, False
         view = memoryview(buffer)
         try:
-            # Many clients send a frame in several records.
-            while more and count < size and (more == RECORD_BYTES or receiver.wants_more(count)):
+            # Many clients send a frame in several records. Others send several frames at once,
+            # whose answers then leave together.
+            while more and count < size and (receiver.wants_more(count) or self._has_come()):
                 more = read(size - count, view[count:])
                 count += more
         except _NOTHING_YET:
             pass
         return count, not more
+
+    def _has_come(self) -> bool:
+        """Whether there is something in the socket: to ask costs half of a read in vain."""
+        ioctl(self._open_socket().fileno(), FIONREAD, self._waiting)
+        return any(self._waiting)
 
     def _end(self) -> None:
         """The other side sends no more."""

@@ -89,6 +89,23 @@ def test_answers_keep_the_order_of_requests_when_the_first_one_waits(
     assert [connection.read_frame() for _ in range(4)] == [answer(n) for n in (101, 102, 103, 104)]
 
 
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_requests_that_come_at_once_are_begun_in_one_turn_of_the_loop(way: Way) -> None:
+    ended: list[None] = []  # of the turns since the first
+    begun: list[int] = []
+
+    def noted(request: Request) -> Response | Awaitable[Response]:
+        asyncio.get_running_loop().call_soon(ended.append, None)
+        begun.append(len(ended))
+        return echo(request)
+
+    with SmallServer(noted, way) as server, server.connect() as connection:
+        connection.send(*(frame(n, bytes(1_000)) for n in range(5)))
+        for _ in range(5):
+            connection.read_frame()
+    assert begun == [0] * 5
+
+
 def test_thousands_of_pipelined_requests_are_answered_in_order(connection: RawConnection) -> None:
     count = 5_000
     data = b"".join(frame(n, b"x" * (n % 300)) for n in range(count))

@@ -9,13 +9,24 @@ import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import generator, raw_client, references, request_loads, rounds, tables
+from benchmarks import (
+    generator,
+    raw_client,
+    references,
+    request_loads,
+    rounds,
+    secured_brokers,
+    secured_loads,
+    tables,
+)
+from benchmarks.client_loads import ClientLoad
 from benchmarks.generator import Traffic
 from benchmarks.preparations import new_topic
 from benchmarks.processes import RunningBroker, kbroker
@@ -153,6 +164,15 @@ def test_every_load_gives_figures_in_a_trial(capsys: pytest.CaptureFixture[str])
     silent = [load.name for load in request_loads.LOADS if f"| {load.name} " not in printed]
     assert silent == []
     assert "a trial, not a measurement" in printed
+
+
+def test_every_load_over_tls_and_with_logins_gives_figures_in_a_trial() -> None:
+    loads = [each for each in secured_loads.LOADS if not isinstance(each, ClientLoad)]
+    starts = {"kbroker": partial(secured_brokers.running, "kbroker")}
+    trial = rounds.standing(loads, starts, 1, request_loads.QUICK)
+    found = [load for figures in trial for (load, _), of in figures.items() if min(of["kbroker"])]
+    silent = {load.name for load in loads} - set(found)
+    assert silent <= {"SSL: 1,000 idle connections"}  # ten take less than a page
 
 
 def test_a_load_is_compared_with_all_that_is_here(capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,9 +210,10 @@ class RawConnection:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
-        self.socket.sendall(self._end.turn_out(data) if self._end else data)
+    def send(self, *parts: bytes) -> None:
+        """Send bytes as they are, at once; with TLS each part is a record."""
+        end = self._end
+        self.socket.sendall(b"".join(end.turn_out(part) if end else part for part in parts))
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame with its size."""
