@@ -30,6 +30,8 @@ from kbroker.sasl.exchange import Exchange, Identity, LoginRefusedError, Turn
 
 AGAIN_MS_MIN = 1_000
 """Between the beginnings of two logins again, as in Kafka: more are answered like stray ones."""
+DOCTORS_MECHANISM = "KBROKER-DOCTOR"
+"""Offered by nobody: `kbroker doctor` asks with it which ones are."""
 _HANDSHAKE = int(ApiKey.SASL_HANDSHAKE).to_bytes(2, "big")
 _NAMED_MAX = 40  # characters of a client's own word in a reason
 _LOG_IN = "set security.protocol and sasl.mechanism in the client"
@@ -157,16 +159,20 @@ class LoginGate:
         offer = self._offers.get(mechanism)
         if offer is None:
             answer.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            reason = (
-                f"a login by {mechanism[:_NAMED_MAX]!r}, which is not offered: set sasl.mechanism "
-                f"to one of {', '.join(self._offers)} in the client"
-            )
-            return _failed(reason, header, answer)
+            return _failed(self._not_offered(mechanism), header, answer)
         if self.identity is not None and mechanism != self._mechanism:
             return Step(Outcome.ANSWERED, header, answer), _State.OTHER_MECHANISM
         self._mechanism, self._exchange = mechanism, offer.begin()
         self._is_bare = header.api_version == 0
         return Step(Outcome.ANSWERED, header, answer), _State.TOKENS
+
+    def _not_offered(self, mechanism: str) -> str:
+        if mechanism == DOCTORS_MECHANISM:
+            return "kbroker doctor asks which logins there are, as that of its settings did not do"
+        return (
+            f"a login by {mechanism[:_NAMED_MAX]!r}, which is not offered: set sasl.mechanism to "
+            f"one of {', '.join(self._offers)} in the client"
+        )
 
     def _token(self, frame: memoryview, now: Moment) -> tuple[Step, _State]:
         header, offset = decode_request_header(frame)

@@ -43,6 +43,7 @@ from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kbroker.protocol.schema import Message
+from kbroker.sasl.login_gate import DOCTORS_MECHANISM
 from kbroker.server.start.local_cluster import LocalCluster
 from kbroker.server.start.local_configs import configs_of_brokers
 from kbroker.server.system_clock import SystemClock
@@ -59,6 +60,7 @@ from tests.fakes.brokers.scripted_broker import (
     zookeeper,
 )
 
+TLS_HANDSHAKE = b"\x16"
 QUICK = ("-X", "request.timeout.ms=300")  # for listeners that say nothing
 Advertised = Callable[[str], str]
 
@@ -140,7 +142,7 @@ def test_an_address_that_takes_no_connection_is_named() -> None:
 
 
 def test_tls_where_none_is_spoken_and_logins_where_none_is_taken_are_named(
-    sound: str, tmp_path: Path
+    sound: str,
 ) -> None:
     plain = ("--bootstrap", sound)
     assert found(*plain, "-X", "security.protocol=SSL") == {"tls-on-plain-port": "error"}
@@ -165,18 +167,24 @@ def test_a_web_server_behind_tls_is_named_with_and_without_it(tmp_path: Path) ->
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
 
+    begun = []
+
     def talk(connection: socket.socket) -> None:
+        begun.append(connection.recv(1, socket.MSG_PEEK))
         with context.wrap_socket(connection, server_side=True) as secured:
             web(secured)
 
     with Listener(talk) as page:
         trusting = ("--command-config", str(client))
         assert found("--bootstrap", page.address, *QUICK) == {"web-server": "error"}
+        begun.clear()
         assert found("--bootstrap", page.address, *QUICK, *trusting) == {"web-server": "error"}
+    assert set(begun) - {b""} == {TLS_HANDSHAKE}  # what the client itself speaks
 
 
 def test_a_wanted_login_is_named_with_its_mechanisms() -> None:
-    def refuse(_request: Message) -> Message:
+    def refuse(request: SaslHandshakeRequest) -> Message:
+        assert request.mechanism == DOCTORS_MECHANISM
         return SaslHandshakeResponse(
             error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=["SCRAM-SHA-512"]
         )

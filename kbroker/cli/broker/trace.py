@@ -90,6 +90,7 @@ def trace(
             with address.reached():
                 body = answer.read(_LONGEST_LINE_BYTES)
             raise address.refusal(answer.status, body)
+        say(f"following the broker at {url}")  # which --url may not have named
         values = _values(sock, answer, seconds)
         try:
             is_enough = _print_all(values, count, output)

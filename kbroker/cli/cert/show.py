@@ -1,10 +1,11 @@
-"""`kbroker cert show`: the certificates of a file, or the one that a server presents."""
+"""`kbroker cert show`: the certificates of a file, or those that a server presents."""
 
 from __future__ import annotations
 
 import os
 import socket
 import ssl
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +29,14 @@ _OTHER_KEY = "of another certificate"
 @click.argument("place", type=click.Path(), metavar="FILE|HOST:PORT")  # completes files
 @output_option
 def show(place: str, output: str) -> None:
-    """Print whom the certificates of a PEM file, or the one of a server, are for, until when, and
-    the principal that brokers read in them (without ssl.principal.mapping.rules).
+    """Print whom the certificates of a PEM file, or of a server, are for, until when, and the
+    principal that brokers read in them (without ssl.principal.mapping.rules).
 
-    A file may also be properties of a client with PEM in them. Exit code 1 if a certificate has
-    expired, is not valid yet, is not for the HOST that was asked, or has another's key.
+    Of a server that is its own certificate, and those that it sends of the authorities between
+    that and one which clients trust. A file may also be properties of a client with PEM in them.
+
+    Exit code 1 if a certificate has expired, is not valid yet, is not for the HOST that was asked,
+    or has another's key.
     """
     now = datetime.now(UTC)
     rows = _of_file(place, now) if os.path.exists(place) else _of_server(place, now)
@@ -69,17 +73,17 @@ def _of_server(place: str, now: datetime) -> list[dict[str, Any]]:
     if not colon or not port.isdecimal():
         raise CommandError(f"'{place}' is neither a file nor HOST:PORT", ExitCode.USAGE)
     try:
-        certificate = parse_certificate(_served(host, int(port)))
+        chain = [parse_certificate(each) for each in _served(host, int(port))]
     except ValueError as error:
         raise CommandError(f"{place} has a certificate that cannot be read: {error}") from error
-    row = _row(certificate, now)
-    if not is_for(certificate, host):
-        row["wrong"] = _joined(row["wrong"], f"not for the name {host}")
-    return [row]
+    rows = [_row(each, now) for each in chain]
+    if not is_for(chain[0], host):
+        rows[0]["wrong"] = _joined(rows[0]["wrong"], f"not for the name {host}")
+    return rows
 
 
-def _served(host: str, port: int) -> bytes:
-    """The certificate of the server in DER, trusted or not."""
+def _served(host: str, port: int) -> list[bytes]:
+    """The certificates that the server sends in DER, its own first, trusted or not."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # it is looked at, and nothing is sent
@@ -87,11 +91,11 @@ def _served(host: str, port: int) -> bytes:
         with socket.create_connection((host, port), timeout=_PATIENCE_S) as plain:
             try:
                 with context.wrap_socket(plain, server_hostname=host) as secured:
-                    return secured.getpeercert(binary_form=True) or b""
+                    return _chain(secured)
             except (ssl.SSLError, ConnectionError) as error:
                 reason = "it closed the connection"
                 if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-                    reason = error.reason
+                    reason = error.reason or "it answered something else"
                 raise CommandError(
                     f"{host}:{port} does not speak TLS, or wants a client's certificate first "
                     f"({reason})",
@@ -102,6 +106,14 @@ def _served(host: str, port: int) -> bytes:
         raise CommandError(
             f"cannot connect to {host}:{port}: {reason}", ExitCode.CANNOT_CONNECT
         ) from error
+
+
+def _chain(secured: ssl.SSLSocket) -> list[bytes]:
+    if sys.version_info >= (3, 13):
+        return secured.get_unverified_chain()
+    # There before it was made public.
+    chain = secured._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
+    return [ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in chain]
 
 
 def _row(certificate: Certificate, now: datetime) -> dict[str, Any]:

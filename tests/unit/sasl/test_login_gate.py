@@ -12,7 +12,7 @@ from kbroker.protocol.header import encode_response_header
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from kbroker.protocol.schema import Message
 from kbroker.sasl.exchange import Identity, Turn
-from kbroker.sasl.login_gate import LoginGate, Offer, Outcome, Step
+from kbroker.sasl.login_gate import DOCTORS_MECHANISM, LoginGate, Offer, Outcome, Step
 from kbroker.sasl.plain import PlainServer, check_of
 from tests.unit.sasl.logins import (
     ANN,
@@ -163,6 +163,7 @@ def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are() -> No
     assert step.answer == mechanisms_answer(["PLAIN", "SCRAM-SHA-256"], 33)
     assert len(step.reason) < 200
     assert outcomes(its, handshake()) == [Outcome.FAILED]
+    assert "kbroker doctor asks" in gate().receive(handshake(DOCTORS_MECHANISM), at(0)).reason
 
 
 @pytest.mark.parametrize("stray", [produce(), handshake(), versions()], ids=range(3))

@@ -88,7 +88,7 @@ def knock(host: str, port: int, settings: ConnectionSettings) -> tuple[Door, Bro
         if isinstance(error, ClientError) and error.code == ExitCode.USAGE:
             raise  # files of certificates that cannot be read
         sentence = error.sentence if isinstance(error, ClientError) else str(error)
-        heard, serves = listen(host, port, patience.listen_s)
+        heard, serves = listen(host, port, settings, patience.listen_s)
         return replace(door, refusal=sentence, heard=heard, serves=serves), None
     return replace(door, serves=dict(link.served), cluster_id=metadata.cluster_id), link
 

@@ -1,17 +1,21 @@
 """Finds out what listens at a port that did not let our client in, by what it answers to the
 beginnings of several protocols, a connection for each.
+
+Law: the log of a broker has no line about these connections that sounds like another client's
+fault: they begin with what the client itself speaks, and bear a name of their own.
 """
 
 from __future__ import annotations
 
 import socket
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbroker.cli.doctor.observations import Heard, Speech
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
-from kbroker.client.connection_settings import UNSECURED, ConnectionSettings, Tls
+from kbroker.client.connection_settings import ConnectionSettings, Tls
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.frame import SIZE
@@ -19,6 +23,7 @@ from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.schema import Versions
+from kbroker.sasl.login_gate import DOCTORS_MECHANISM
 
 if TYPE_CHECKING:
     from ssl import SSLSocket
@@ -29,22 +34,27 @@ _READ_BYTES = 512
 _WEB_REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 _ZOOKEEPER_REQUEST = b"srvr"  # the only four-letter word that is answered by default
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake
-_NO_MECHANISM = "KBROKER-DOCTOR"
-_ANY_TLS = ConnectionSettings(tls=Tls(checks_certificate=False, checks_host_name=False))
+_PLAIN = ConnectionSettings(client_id="kbroker-doctor")
 
 
-def listen(host: str, port: int, patience_s: float) -> tuple[Heard, dict[int, Versions]]:
-    """Return what listens at a port, and the versions it serves if it is a broker. Waits up to
-    `patience_s` for each of at most five answers.
+def listen(
+    host: str, port: int, settings: ConnectionSettings, patience_s: float
+) -> tuple[Heard, dict[int, Versions]]:
+    """Return what listens at a port that refused a client with these settings, and the versions it
+    serves if it is a broker. Waits up to `patience_s` for each of at most five answers.
     """
+    any_tls = replace(settings.tls or Tls(), checks_certificate=False, checks_host_name=False)
+    over_tls = None if settings.tls is None else _tls(host, port, any_tls, patience_s)
+    if over_tls is not None:
+        return over_tls
     first = _answer(host, port, _versions_request(), patience_s)
     if first and _is_kafka(first):
-        return _broker(host, port, patience_s, UNSECURED, Speech.KAFKA)
+        return _broker(host, port, patience_s, _PLAIN, Speech.KAFKA)
     if first:
         heard = _by_bytes(first)
         if heard.speech is not Speech.TLS:
             return heard, {}
-    over_tls = _tls(host, port, patience_s)
+    over_tls = _tls(host, port, any_tls, patience_s) if settings.tls is None else None
     if over_tls is not None:
         return over_tls
     if first:
@@ -59,7 +69,7 @@ def listen(host: str, port: int, patience_s: float) -> tuple[Heard, dict[int, Ve
 def _versions_request() -> bytes:
     request = ApiVersionsRequest()
     key = request.spec.key or 0
-    head = encode_request_header(RequestHeader(key, 0, _CORRELATION_ID, "kbroker-doctor"))
+    head = encode_request_header(RequestHeader(key, 0, _CORRELATION_ID, _PLAIN.client_id))
     frame = encode(request, 0, head)
     return b"".join((SIZE.pack(len(frame)), frame))
 
@@ -106,7 +116,7 @@ def _broker(
 
 def _mechanisms(link: BrokerLink) -> tuple[str, ...] | None:
     try:
-        answer = link.ask(SaslHandshakeRequest(mechanism=_NO_MECHANISM))
+        answer = link.ask(SaslHandshakeRequest(mechanism=DOCTORS_MECHANISM))
     except (OSError, KafkaError):
         return None
     if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
@@ -114,21 +124,24 @@ def _mechanisms(link: BrokerLink) -> tuple[str, ...] | None:
     return tuple(answer.mechanisms)
 
 
-def _tls(host: str, port: int, patience_s: float) -> tuple[Heard, dict[int, Versions]] | None:
+def _tls(
+    host: str, port: int, tls: Tls, patience_s: float
+) -> tuple[Heard, dict[int, Versions]] | None:
     """Return what is behind TLS, whoever signed its certificate; None if there is no TLS."""
     import ssl  # for ports that did not let us in
 
     try:
-        _secured(host, port, patience_s).close()
+        _secured(host, port, tls, patience_s).close()
     except ssl.SSLError as error:
         is_alert = "ALERT" in (getattr(error, "reason", None) or "")
         return (Heard(speech=Speech.TLS), {}) if is_alert else None
     except OSError:
         return None
-    heard, serves = _broker(host, port, patience_s, _ANY_TLS, Speech.KAFKA_OVER_TLS)
+    inside = replace(_PLAIN, tls=tls)
+    heard, serves = _broker(host, port, patience_s, inside, Speech.KAFKA_OVER_TLS)
     if serves:
         return heard, serves
-    with suppress(OSError), _secured(host, port, patience_s) as over_tls:
+    with suppress(OSError), _secured(host, port, tls, patience_s) as over_tls:
         over_tls.sendall(_WEB_REQUEST)
         heard = _by_bytes(over_tls.recv(_READ_BYTES))
         if heard.speech is Speech.HTTP:
@@ -136,13 +149,12 @@ def _tls(host: str, port: int, patience_s: float) -> tuple[Heard, dict[int, Vers
     return Heard(speech=Speech.TLS), {}
 
 
-def _secured(host: str, port: int, patience_s: float) -> SSLSocket:
+def _secured(host: str, port: int, tls: Tls, patience_s: float) -> SSLSocket:
     from kbroker.client.tls import secured
 
-    assert _ANY_TLS.tls is not None, "TLS is wanted"
     plain = socket.create_connection((host, port), timeout=patience_s)
     try:
-        return secured(plain, host, _ANY_TLS.tls)
+        return secured(plain, host, tls)
     except BaseException:
         plain.close()
         raise

@@ -71,9 +71,11 @@ def test_a_key_of_another_certificate_and_files_without_one_are_named(directory:
     assert refusal("make", directory, "--client", "ann")[0] == ExitCode.USAGE
 
 
-def test_a_server_is_asked_for_its_certificate(directory: Path) -> None:
+def test_a_server_is_asked_for_its_certificates(directory: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "ann.pem")
+    chain = directory / "chain.pem"
+    chain.write_text((directory / "ann.pem").read_text() + (directory / "ca.pem").read_text())
+    context.load_cert_chain(chain)
 
     with create_server(("127.0.0.1", 0)) as server:
         place = f"127.0.0.1:{server.getsockname()[1]}"
@@ -87,7 +89,10 @@ def test_a_server_is_asked_for_its_certificate(directory: Path) -> None:
         thread = Thread(target=serve)
         thread.start()
         result = run("show", place, "--output", "json")
-        assert json.loads(result.stdout)[0]["subject"] == "CN=ann"
+        own, authority = json.loads(result.stdout)
+        assert own["subject"] == "CN=ann"
+        assert own["issuer"] == authority["subject"]
+        assert (own["is_authority"], authority["is_authority"]) == (False, True)
         assert "not for the name 127.0.0.1" in str(result.exception)
         code, sentence = refusal("show", place)
         thread.join()
