@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
 
-from compat_tests.running.prerequisites import NotAvailableError, require_program
+from compat_tests.running.prerequisites import NotAvailableError, cached_folder, require_program
 
 SOURCE = Path(__file__).parents[1] / "go"
 BUILD_TIMEOUT_S = 400  # without a warm cache two cores compile for two minutes
+
+
+def kept_program(name: str) -> Path:
+    """The program of a folder here; it is built where a source has changed."""
+    files = [*sorted((SOURCE / name).glob("*.go")), SOURCE / "go.mod", SOURCE / "go.sum"]
+    known_by = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+    def fill(folder: Path) -> None:
+        built(SOURCE / name, folder / name)
+
+    return cached_folder(f"go-{name}-{known_by}", fill) / name
 
 
 def built(source: Path, target: Path, modules: Path = SOURCE) -> Path:

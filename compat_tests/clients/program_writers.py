@@ -15,7 +15,7 @@ from pathlib import Path
 from compat_tests.clients import go_clients, node_clients
 from compat_tests.clients.writers import DELIVERY_TIMEOUT_S, PARTITIONS, Acknowledged
 from compat_tests.running import apache_kafka
-from compat_tests.running.prerequisites import cache_directory, require_program
+from compat_tests.running.prerequisites import require_program
 
 ENDED_WELL = (0, 143)  # Java's answer to SIGTERM is 143
 
@@ -81,7 +81,7 @@ class GoWriter(ProgramWriter):
     """
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
-        program = go_clients.built(go_clients.SOURCE / "writer", cache_directory() / "go-writer")
+        program = go_clients.kept_program("writer")
         super().__init__(topic, [str(program), *arguments(bootstrap, topic, records_per_s)])
 
 
