@@ -227,7 +227,7 @@ REFUSALS = {
     "no certificate": (
         "SSL",
         {"security_protocol": "SSL"},
-        "the broker asks for a client certificate",
+        "the broker asks for the client's certificate",
     ),
 }
 

@@ -12,7 +12,7 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import Tls
 from kbroker.client.exit_code import ExitCode
 from kbroker.tls.pem_files import private_file
-from kbroker.tls.tls_errors import Distrust, distrusted
+from kbroker.tls.tls_errors import Words, distrust_sentence, distrusted
 
 
 @lru_cache(maxsize=8)
@@ -48,25 +48,22 @@ def tls_reason(error: OSError, host: str) -> str | None:
     found = distrusted(error)
     if found is None:
         return None
-    kind, said = found
-    if kind is Distrust.OF_CLIENT:
-        return (
-            "the broker asks for a client certificate that it trusts "
-            f"({said}): give ssl.certificate.location and ssl.key.location"
-        )
-    if kind is Distrust.OTHER_NAME:
-        return (
-            f"the broker's certificate is not made for the name {host}: connect by a name that it "
-            "holds, or switch the check off with ssl.endpoint.identification.algorithm=none"
-        )
-    if kind is Distrust.OUT_OF_DATE:
-        return f"the broker's certificate is out of date ({said}): renew it, or set the clock"
-    if kind is Distrust.UNKNOWN_AUTHORITY:
-        return (
-            f"the broker's certificate is signed by nobody trusted here ({said}): give the "
-            "certificate of its authority as a PEM file, ssl.ca.location=FILE"
-        )
-    return f"the broker's certificate is refused ({said})"
+    words = Words(
+        other="the broker",
+        theirs="the broker's certificate",
+        ours="the client's certificate",
+        rename=(
+            f"{host}: connect by a name that it holds, or switch the check off with "
+            "ssl.endpoint.identification.algorithm=none"
+        ),
+        trust="give the certificate of its authority as a PEM file, ssl.ca.location=FILE",
+        show="give ssl.certificate.location and ssl.key.location",
+        be_trusted=(
+            "give one that the broker trusts (ssl.certificate.location, ssl.key.location), or its "
+            "authority to the broker"
+        ),
+    )
+    return distrust_sentence(found, words)
 
 
 @contextmanager

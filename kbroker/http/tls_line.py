@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from kbroker.tls.tls_context import ServerTls
+from kbroker.tls.tls_context import ServerTls, other_suite
 
 MakeTls = Callable[[], ServerTls]
 """Returns the TLS in force, for a new connection."""
@@ -140,9 +140,7 @@ class TlsLine(asyncio.Transport, asyncio.Protocol):
 
     def _agree(self) -> None:
         self._tls.do_handshake()
-        suite, version, _ = self._tls.cipher() or ("", "", 0)
-        allowed = self._server.suites_of_1_3
-        if version == "TLSv1.3" and allowed and suite not in allowed:
+        if other_suite(self._tls, self._server.suites_of_1_3) is not None:
             self._below.abort()
             return
         self._is_agreed = True

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from kbroker.errors import ProtocolError
 from kbroker.protocol.frame import HTTP_METHODS
 from kbroker.tls.socket_waits import readable, writable
+from kbroker.tls.tls_errors import Words, distrust_sentence, distrusted
 
 THREADS = 2
 _PEEKED_BYTES = 4
@@ -34,15 +35,17 @@ _HINTS = {
     "NO_SHARED_CIPHER": f"there is no cipher suite for it: {_OTHER_KEYS}",
     "UNSUPPORTED_PROTOCOL": f"there is no version of TLS for it: {_OTHER_KEYS}",
     "VERSION_TOO_LOW": f"there is no version of TLS for it: {_OTHER_KEYS}",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": (
-        "this broker's certificate is out of date for it: renew it, or set the client's clock"
-    ),
 }
-_UNTRUSTED = (
-    "it does not trust this broker's certificate ({}): give the client its authority "
-    "(ssl.truststore.location), and connect by a name that the certificate holds"
+_WORDS = Words(
+    other="it",
+    theirs="its certificate",
+    ours="this broker's certificate",
+    trust="add its authority to ssl.truststore.location",
+    be_trusted=(
+        "give the client its authority (ssl.truststore.location), and connect by a name that the "
+        "certificate holds"
+    ),
 )
-_ALERTS_OF_MISTRUST = ("UNKNOWN_CA", "CERTIFICATE", "ACCESS_DENIED")
 
 
 class HandshakeError(ProtocolError):
@@ -139,13 +142,10 @@ def check_beginning(sock: socket.socket, protocol: str) -> None:
 def _explained(error: ssl.SSLError) -> OSError | HandshakeError:
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return error
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return HandshakeError(
-            f"its certificate is refused ({error.verify_message}): see ssl.truststore.location"
-        )
+    found = distrusted(error)
+    if found is not None:
+        return HandshakeError(distrust_sentence(found, _WORDS))
     reason = error.reason or str(error)
     if reason in _HINTS:
         return HandshakeError(_HINTS[reason])
-    if "ALERT" in reason and any(each in reason for each in _ALERTS_OF_MISTRUST):
-        return HandshakeError(_UNTRUSTED.format(reason))
     return HandshakeError(f"its handshake failed ({reason})")

@@ -27,7 +27,7 @@ from kbroker.network.receive_buffers import Buffer as Space
 from kbroker.network.wire import LINGER_S, Receiver
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.tls.socket_waits import ended, readable
-from kbroker.tls.tls_context import ServerTls
+from kbroker.tls.tls_context import ServerTls, other_suite
 
 ReadInto = Callable[[int, Space], int]
 
@@ -126,8 +126,8 @@ class TlsWire:
             suppress_ragged_eofs=False,  # Python 3.11 takes a reset for one
         )
         await listener.handshakes.complete(tls, connection.peer_host)
-        suite, version, _ = tls.cipher() or ("", "", 0)
-        if version == "TLSv1.3" and server.suites_of_1_3 and suite not in server.suites_of_1_3:
+        suite = other_suite(tls, server.suites_of_1_3)
+        if suite is not None:
             raise HandshakeError(f"it took {suite}, which is not among ssl.cipher.suites")
         connection.certificate = tls.getpeercert(binary_form=True)
         listener.settle(connection)

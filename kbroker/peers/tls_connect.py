@@ -19,7 +19,7 @@ from kbroker.peers.broker_connection import BrokerConnection
 from kbroker.peers.way import NotLetInError
 from kbroker.tls.pem_files import file_stamp
 from kbroker.tls.tls_context import client_context
-from kbroker.tls.tls_errors import Distrust, distrusted
+from kbroker.tls.tls_errors import Words, distrust_sentence, distrusted
 from kbroker.tls.tls_transport import open_tls
 
 _log = logging.getLogger(__name__)
@@ -39,12 +39,13 @@ class TlsConnect:
         now = tls()
         self._stamp = _stamp(now)
         self._context = client_context(now)
+        self._suites_of_1_3 = now.suites_of_1_3
 
     async def __call__(self, make: Callable[[], BrokerConnection], host: str, port: int) -> None:
         """Open a connection. Raises OSError."""
         self._look()
         explain = partial(_explained, host, port)
-        await open_tls(make, (host, port), self._context, explain)
+        await open_tls(make, (host, port), self._context, explain, self._suites_of_1_3)
 
     def _look(self) -> None:
         """Make a new context if something has changed."""
@@ -55,6 +56,7 @@ class TlsConnect:
                 return
             self._stamp = stamp
             self._context = client_context(tls)
+            self._suites_of_1_3 = tls.suites_of_1_3
         except ConfigError as error:
             _log.warning("connections to other brokers go on with the last certificates: %s", error)
 
@@ -88,26 +90,21 @@ def _explained(host: str, port: int, error: OSError) -> OSError:
     if found is None:
         if not isinstance(error, ssl.SSLError):
             return error
+        said = getattr(error, "reason", None) or error
         return NotLetInError(
-            f"TLS with {peer} fails ({error.reason or error}): does it listen without TLS there, "
-            "or with other versions and suites?"
+            f"TLS with {peer} fails ({said}): does it listen without TLS there, or with other "
+            "versions and suites?"
         )
-    kind, said = found
-    if kind is Distrust.OF_CLIENT:
-        return NotLetInError(
-            f"{peer} does not trust the certificate of this one ({said}): its ssl.truststore needs "
-            "the authority of this ssl.keystore"
-        )
-    if kind is Distrust.OTHER_NAME:
-        return NotLetInError(
-            f"the certificate of {peer} is not made for the name {host}: advertise a name that it "
-            "holds, or set ssl.endpoint.identification.algorithm to nothing"
-        )
-    if kind is Distrust.OUT_OF_DATE:
-        return NotLetInError(f"the certificate of {peer} is out of date ({said}): renew it")
-    if kind is Distrust.UNKNOWN_AUTHORITY:
-        return NotLetInError(
-            f"the certificate of {peer} is signed by nobody trusted here ({said}): add its "
-            "authority to ssl.truststore"
-        )
-    return NotLetInError(f"the certificate of {peer} is refused ({said})")
+    words = Words(
+        other=peer,
+        theirs=f"the certificate of {peer}",
+        ours="the certificate of this broker",
+        rename=(
+            f"{host}: advertise a name that it holds, or set ssl.endpoint.identification.algorithm "
+            "to nothing"
+        ),
+        trust="add its authority to ssl.truststore",
+        show="set ssl.keystore.location here",
+        be_trusted="the other's ssl.truststore needs the authority of this ssl.keystore",
+    )
+    return NotLetInError(distrust_sentence(found, words))

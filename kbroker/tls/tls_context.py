@@ -54,6 +54,14 @@ def with_texts(tls: TlsSettings) -> TlsSettings:
     return replace(tls, own=_read(tls.own, with_key=True), trusted=trusted)
 
 
+def other_suite(agreed: ssl.SSLSocket | ssl.SSLObject, allowed: tuple[str, ...]) -> str | None:
+    """Return the suite of TLS 1.3 that a handshake has agreed on if it is none of those allowed,
+    which Python can only find out afterwards. Without any in `allowed` all are.
+    """
+    suite, version, _ = agreed.cipher() or ("", "", 0)
+    return suite if version == "TLSv1.3" and allowed and suite not in allowed else None
+
+
 def client_context(tls: ClientTls) -> ssl.SSLContext:
     """Make the context of connections to servers. Raises ConfigError."""
     context = _context(ssl.PROTOCOL_TLS_CLIENT, tls)

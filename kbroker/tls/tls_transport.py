@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from kbroker.tls.socket_waits import readable, writable
+from kbroker.tls.tls_context import other_suite
 
 Explain = Callable[[OSError], OSError]
 """Makes of OpenSSL's error the one that the protocol hears of."""
@@ -130,9 +131,11 @@ async def open_tls(
     address: tuple[str, int],
     context: ssl.SSLContext,
     explain: Explain,
+    suites_of_1_3: tuple[str, ...] = (),
 ) -> None:
     """Connect to host and port, and make a protocol once both sides trust each other. Raises
-    OSError, by `explain` where it is one of TLS.
+    OSError, by `explain` where it is one of TLS. Other suites of TLS 1.3 than those given are
+    refused; without any, none is.
     """
     host = address[0]
     sock = context.wrap_socket(
@@ -140,6 +143,9 @@ async def open_tls(
     )
     try:
         await _shake_hands(sock)
+        suite = other_suite(sock, suites_of_1_3)
+        if suite is not None:
+            raise ssl.SSLError(ssl.SSL_ERROR_SSL, f"it chose {suite}")
     except ssl.SSLError as error:
         sock.close()
         raise explain(error) from error

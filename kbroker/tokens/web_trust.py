@@ -7,7 +7,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
+from kbroker.config.pem_text import certificates_in
+from kbroker.config.tls_settings import VERSIONS, ClientTls, Pem
 from kbroker.errors import ConfigError
+from kbroker.tls.tls_context import client_context
 
 _FILE, _TYPE = "ssl.truststore.location", "ssl.truststore.type"
 _TEXT = "ssl.truststore.certificates"
@@ -27,9 +30,19 @@ def web_trust(options: Mapping[str, str]) -> ssl.SSLContext | None:
             f"`keytool -list -rfc -keystore {file}`, and add {_TYPE}=PEM"
         )
     try:
-        return ssl.create_default_context(cafile=file, cadata=text)
-    except (OSError, ValueError) as error:  # ssl's own errors are OSErrors
-        is_content = isinstance(error, ssl.SSLError | ValueError)
-        reason = "they are not PEM" if is_content else getattr(error, "strerror", None)
-        named = f"{_FILE} {file}" if file is not None else _TEXT
-        raise ConfigError(f"the certificates of {named} cannot be used: {reason}") from error
+        pem = None if text is None else certificates_in(text)
+    except ValueError as error:
+        raise ConfigError(f"{_TEXT} cannot be used: {error}") from error
+    trusted = Pem(setting=_FILE if text is None else _TEXT, file=file, certificates=pem)
+    return client_context(
+        ClientTls(
+            own=None,
+            key_password=None,
+            key_password_setting="",
+            trusted=trusted,
+            checks_host_name=True,
+            versions=VERSIONS,
+            suites_of_1_2=(),
+            suites_of_1_3=(),
+        )
+    )

@@ -142,8 +142,8 @@ async def test_clients_have_the_name_of_their_certificate_or_login_and_strangers
     await in_thread(says, running.ports["PLAIN"], b"\x16\x03\x01\x02\x00\x01\x00")
     reasons = [
         "it showed no certificate, which ssl.client.auth=required asks for",
-        "its certificate is refused (unable to get local issuer certificate)",
-        "it does not trust this broker's certificate (TLSV1_ALERT_UNKNOWN_CA)",
+        "its certificate is signed by nobody trusted here (unable to get local issuer certificate)",
+        "it does not know who signed this broker's certificate (TLSV1_ALERT_UNKNOWN_CA)",
         "it speaks Kafka without TLS to a listener of SSL: set security.protocol=SSL",
         "it speaks HTTP to a listener of Kafka with TLS",
         "it sent something else than TLS to a listener of SSL",

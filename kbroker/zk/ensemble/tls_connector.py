@@ -14,7 +14,14 @@ import ssl
 
 from kbroker.config.tls_settings import ClientTls
 from kbroker.errors import ConfigError
-from kbroker.tls.tls_context import client_context
+from kbroker.tls.tls_context import client_context, other_suite
+from kbroker.tls.tls_errors import (
+    Distrusted,
+    Words,
+    distrust_sentence,
+    distrusted,
+    distrusted_by_alert,
+)
 
 _ALERT = re.compile(r"\[SSL: (\w+_ALERT_\w+)\]")
 
@@ -38,12 +45,11 @@ class TlsConnector:
             secured = self._context.wrap_socket(plain, server_hostname=host)
         except OSError as error:
             plain.close()
-            raise _failed(host, address[1], _reason(error)) from error
-        cipher = secured.cipher()
-        allowed = self._tls.suites_of_1_3
-        if allowed and cipher is not None and cipher[1] == "TLSv1.3" and cipher[0] not in allowed:
+            raise _failed(host, address[1], _reason(error, host)) from error
+        suite = other_suite(secured, self._tls.suites_of_1_3)
+        if suite is not None:
             secured.close()
-            raise _failed(host, address[1], f"it chose {cipher[0]}")
+            raise _failed(host, address[1], f"it chose {suite}")
         return secured
 
     def _read_again(self) -> None:
@@ -66,9 +72,10 @@ def explained(complaint: str) -> str:
     return complaint if alert is None else f"TLS: {_refusal(alert[1])}"
 
 
-def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused ({error.verify_message.rstrip('.')})"
+def _reason(error: OSError, host: str) -> str:
+    found = distrusted(error)
+    if found is not None and isinstance(error, ssl.SSLCertVerificationError):
+        return _sentence(found, host)
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
@@ -77,8 +84,22 @@ def _reason(error: OSError) -> str:
     return _refusal(reason) if "_ALERT_" in reason else reason
 
 
-def _refusal(reason: str) -> str:
+def _refusal(alert: str) -> str:
     """The sentence for one of OpenSSL's names of alerts."""
-    alert = reason.partition("_ALERT_")[2].lower().replace("_", " ")
-    needs = ": it wants one that it trusts, see zookeeper.ssl.keystore.location"
-    return f"it refuses us ({alert}{needs if 'certificate' in alert else ''})"
+    found = distrusted_by_alert(alert)
+    return f"it refuses us ({alert})" if found is None else f"it refuses us: {_sentence(found)}"
+
+
+def _sentence(found: Distrusted, host: str = "") -> str:
+    words = Words(
+        other="it",
+        theirs="its certificate",
+        ours="this broker's certificate",
+        rename=(
+            f"{host}: see zookeeper.connect, or zookeeper.ssl.endpoint.identification.algorithm"
+        ),
+        trust="see zookeeper.ssl.truststore.location",
+        show="set zookeeper.ssl.keystore.location",
+        be_trusted="see zookeeper.ssl.keystore.location, and its truststore",
+    )
+    return distrust_sentence(found, words)

@@ -48,18 +48,33 @@ async def test_a_step_that_fails_after_it_was_given_up_is_no_news() -> None:
 
 
 class Refusing:
-    """A socket whose client finds that the broker's certificate has expired."""
+    """A socket whose client does not trust the broker's certificate."""
+
+    def __init__(self, alert: str) -> None:
+        self._alert = alert
 
     def do_handshake(self) -> None:
-        error = ssl.SSLError(1, "sslv3 alert certificate expired")
-        error.reason = "SSLV3_ALERT_CERTIFICATE_EXPIRED"
+        error = ssl.SSLError(1, self._alert)
+        error.reason = self._alert
         raise error
 
 
-async def test_a_certificate_out_of_date_is_to_be_renewed() -> None:
+@pytest.mark.parametrize(
+    ("alert", "advice"),
+    [
+        ("SSLV3_ALERT_CERTIFICATE_EXPIRED", "is out of date for it .*: renew it"),
+        ("SSLV3_ALERT_CERTIFICATE_REVOKED", "is revoked for it .*: make a new one"),
+        ("TLSV1_ALERT_UNKNOWN_CA", "does not know who signed .*: give the client its authority"),
+        ("SSLV3_ALERT_BAD_CERTIFICATE", "does not trust this broker's .* connect by a name"),
+        ("SSLV3_ALERT_HANDSHAKE_FAILURE", r"its handshake failed \(SSLV3_ALERT_HANDSHAKE_FAILURE"),
+    ],
+)
+async def test_what_a_client_says_of_the_certificate_comes_with_what_mends_it(
+    alert: str, advice: str
+) -> None:
     handshakes = Handshakes(threads=1)
 
-    with pytest.raises(HandshakeError, match="certificate is out of date for it: renew it"):
-        await handshakes.complete(cast(ssl.SSLSocket, Refusing()), "127.0.0.1")
+    with pytest.raises(HandshakeError, match=advice):
+        await handshakes.complete(cast(ssl.SSLSocket, Refusing(alert)), "127.0.0.1")
 
     handshakes.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.config.tls_settings import peer_tls, tls_settings
+from kbroker.config.tls_settings import ClientTls, peer_tls, tls_settings
 from kbroker.model import Broker
 from kbroker.peers.broker_channels import BrokerChannels, answers
 from kbroker.peers.broker_client import BrokerClient
@@ -57,8 +57,10 @@ class Certificates:
         return server_context(tls_settings(config, "INSIDE")).context
 
     def connect(self, **others: str) -> TlsConnect:
-        config = KafkaConfig(self.settings(**others))
-        return TlsConnect(lambda: peer_tls(config, "INSIDE"))
+        return TlsConnect(lambda: self.client_tls(**others))
+
+    def client_tls(self, **others: str) -> ClientTls:
+        return peer_tls(KafkaConfig(self.settings(**others)), "INSIDE")
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +169,10 @@ async def test_whoever_is_not_trusted_is_named_with_what_to_do(
     async with SecurePeer(certificates.server(keystore_location=str(elsewhere.pem))) as peer:
         assert "is not made for the name 127.0.0.1: advertise" in await refusal(peer, way)
         assert (await client_of(peer, Way(unchecked)).send(sync(b"x"))).assignment == b"x"
+    tls = replace(certificates.client_tls(), suites_of_1_3=("TLS_AES_128_GCM_SHA256",))
+    picky = Way(TlsConnect(lambda: tls))
+    async with SecurePeer(certificates.server()) as peer:
+        assert "it chose TLS_AES_256_GCM_SHA384" in await refusal(peer, picky)
     async with SecurePeer(certificates.server(client_auth="none")) as peer:
         assert await answers(peer.end_point)
     async with SecurePeer(begin=gate) as peer:

@@ -162,11 +162,11 @@ REFUSED = [
     ),
     (
         {**KEYS, f"{P}{JAAS}": f"{MODULE} ssl.truststore.location=/a ssl.truststore.type=PEM;"},
-        "the certificates of ssl.truststore.location /a cannot be used: No such file",
+        "ssl.truststore.location=/a cannot be used: No such file",
     ),
     (
         {**KEYS, f"{P}{JAAS}": f"{MODULE} ssl.truststore.certificates=x;"},
-        "ssl.truststore.certificates cannot be used: they are not PEM",
+        "ssl.truststore.certificates cannot be used: it has no -----BEGIN CERTIFICATE",
     ),
 ]  # fmt: skip
 
