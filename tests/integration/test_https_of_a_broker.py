@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
+from click.testing import CliRunner
 
+from kbroker.cli.command_line import cli
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
 from kbroker.server.broker.kafka_server import KafkaServer
@@ -83,6 +85,20 @@ class Browser:
 def basic(user: str, password: str) -> dict[str, str]:
     given = base64.b64encode(f"{user}:{password}".encode()).decode()
     return {"authorization": f"Basic {given}"}
+
+
+def say(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, words)
+    return done.exit_code, done.output
+
+
+def own_settings(server: KafkaServer, folder: Path) -> str:
+    """A file with the settings of a broker, and the port that it has got."""
+    config, (listener,) = server.parts.storage.config, server.end_points
+    values = {**config.texts, "listeners": str(listener)}
+    file = folder / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    return str(file)
 
 
 async def started(folder: Path, **values: str) -> tuple[KafkaServer, Authority]:
@@ -156,6 +172,31 @@ def look_as_ann(ann: Browser) -> None:
     assert ann.ask("/topics").status == 401
 
 
+def look_with_commands(port: int, listener: int, authority: Path, folder: Path) -> None:
+    """Ask as commands do: with the properties of a client, or as somebody without any."""
+    file = folder / "ann.properties"
+    file.write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={authority}\n"
+        f'sasl.jaas.config={PLAIN_MODULE} required username="ann" password="ann:sécret";\n'
+    )
+    url, known = f"https://127.0.0.1:{port}", ("--command-config", str(file))
+
+    assert say("health", "--url", url, *known) == (0, f"{url} is ready\n")
+    code, said = say("health", "--url", url)
+    assert (code, "signed by nobody trusted here" in said) == (1, True)
+    code, said = say("health", "--url", f"http://127.0.0.1:{port}", *known)
+    assert (code, "this address speaks https" in said) == (1, True)
+    assert say("trace", "--url", url, "--seconds", "0", *known)[0] == 0
+    code, said = say("trace", "--url", url, "-X", f"ssl.ca.location={authority}",
+                     "-X", "security.protocol=SSL")  # fmt: skip
+    assert (code, "log in as a user" in said) == (1, True)
+    assert say("group", "describe", "g", "--events", "--url", url, *known)[0] == 0
+    bootstrap = ("--bootstrap", f"127.0.0.1:{listener}")
+    code, said = say("top", "--once", "--interval", "0.5", "--url", url, *bootstrap, *known)
+    assert (code, "SASL_SSL" in said, "answered" in said) == (0, True, False)
+
+
 async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,6 +213,12 @@ async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
         await ask(look_as_nobody, browser())
         await ask(look_as_scraper, browser())
         await ask(look_as_ann, browser())
+        listener = server.end_points[0].port
+        await ask(look_with_commands, port, listener, authority.certificate, tmp_path)
+        # The check of the image asks without a login.
+        asked = "wait", "--settings", own_settings(server, tmp_path), "--timeout", "5"
+        assert await ask(say, *asked) == (0, "")
+        assert "--command-config" in (await ask(say, *asked, "--topic", "orders"))[1]
         # A user of the cluster, in a browser, with a program, and following requests.
         first, program, again = browser(), browser(), browser()
         assert (await ask(first.log_in, "first", "first-secret")).status == 303
@@ -198,7 +245,7 @@ async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
         # Another certificate, whose authority alone is trusted from now on.
         another = Authority(tmp_path / "certificates", "another")
         renewed = another.issue("renewed", subject="/CN=broker")
-        Path(server.parts.storage.config.value("ssl.keystore.location")).write_text(
+        Path(str(server.parts.storage.config.value("ssl.keystore.location"))).write_text(
             renewed.pem.read_text()
         )
         server.read_certificates_again()
@@ -259,6 +306,8 @@ async def test_where_no_listener_takes_passwords_nobody_is_let_in_but_by_the_tok
     browser = Browser(server.http_end_points[0].port, authority.certificate)
     token = {"authorization": "Bearer scraper-token"}
     try:
+        asked = "wait", "--settings", own_settings(server, tmp_path), "--timeout", "5"
+        assert await asyncio.to_thread(say, *asked) == (0, "")
         assert (await asyncio.to_thread(browser.ask, "/overview")).status == 401
         said = await asyncio.to_thread(lambda: browser.ask("/topics", **token))
         assert "kbroker console --command-config" in said.text.replace("&#x27;", "'")

@@ -34,11 +34,8 @@ CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
 
 def bootstrap_of(ctx: click.Context) -> Bootstrap:
     """Return the address and settings of this call; the address is empty if none is given."""
-    given = _known(dict(ctx.params["command_property"]), "-X")
-    saved = _read(ctx.params["command_config"])
-    settings = _settings(saved | given)
-    for name in () if ctx.resilient_parsing else without_effect(saved | given):
-        say(f"{name} has no effect here")
+    given, saved = _properties(ctx)
+    settings = settings_of_call(ctx)
     address = ctx.params["bootstrap"]
     source = ctx.get_parameter_source("bootstrap")
     if source is not ParameterSource.COMMANDLINE:
@@ -47,6 +44,14 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
         if source is ParameterSource.ENVIRONMENT and BOOTSTRAP not in given:
             _check_variable(address)
     return Bootstrap(address or "", settings)
+
+
+def settings_of_call(ctx: click.Context) -> ConnectionSettings:
+    """Return the settings of this call, also of a command that takes no address of a cluster."""
+    given, saved = _properties(ctx)
+    for name in () if ctx.resilient_parsing else without_effect(saved | given):
+        say(f"{name} has no effect here")
+    return _settings(saved | given)
 
 
 def named_bootstrap(address: str, file: str | None, properties: Mapping[str, str]) -> Bootstrap:
@@ -77,6 +82,12 @@ def bootstrap_of_call(ctx: click.Context, *, has_other_source: bool) -> Bootstra
     if not found and is_named:
         raise click.UsageError("--command-config and -X are for a cluster: give --bootstrap too")
     return found or None
+
+
+def _properties(ctx: click.Context) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the properties of the command line, and those of the file."""
+    given = _known(dict(ctx.params["command_property"]), "-X")
+    return given, _read(ctx.params["command_config"])
 
 
 def _check_variable(address: str) -> None:

@@ -20,31 +20,30 @@ _OK = (200,)
 _READY_OR_NOT = (200, 503)
 
 
-def problems_at(url: str, token: str | None) -> list[str]:
-    """Ask the broker at `http://HOST:PORT` what is wrong, and return a sentence for each check.
+def problems_at(address: HttpAddress) -> list[str]:
+    """Ask a broker what is wrong, and return a sentence for each check.
 
     Raises CommandError if no broker answers there.
     """
-    body = _body(HttpAddress(url=url, token=token), _READY, "", _READY_OR_NOT)
+    body = _body(address, _READY, "", _READY_OR_NOT)
     try:
         return problems_in(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CommandError(f"{url} does not answer as a broker's health does") from error
+        raise CommandError(f"{address.url} does not answer as a broker's health does") from error
 
 
-def events_at(url: str, token: str | None, group: str) -> list[Mapping[str, Any]]:
-    """Ask the broker at `http://HOST:PORT` what happened to a group, and return a row for each
-    event, the oldest first.
+def events_at(address: HttpAddress, group: str) -> list[Mapping[str, Any]]:
+    """Ask a broker what happened to a group, and return a row for each event, the oldest first.
 
     Raises CommandError if no broker answers there.
     """
     query = urlencode({"group": group}, errors="surrogateescape")
-    body = _body(HttpAddress(url=url, token=token), _EVENTS, query, _OK)
+    body = _body(address, _EVENTS, query, _OK)
     try:
         rows = json.loads(body)["events"]
         return [{**row, "at_ms": _moment(row["at_ms"])} for row in rows]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise CommandError(f"{url} does not answer as a broker does") from error
+        raise CommandError(f"{address.url} does not answer as a broker does") from error
 
 
 def _moment(value: Any) -> int:
@@ -54,18 +53,18 @@ def _moment(value: Any) -> int:
     return at_ms
 
 
-def connections_at(url: str, token: str | None) -> list[Mapping[str, Any]]:
-    """Ask the broker at `http://HOST:PORT` who is connected, and return a row for each connection,
-    as `OpenConnection.value` gives it.
+def connections_at(address: HttpAddress) -> list[Mapping[str, Any]]:
+    """Ask a broker who is connected, and return a row for each connection, as
+    `OpenConnection.value` gives it.
 
     Raises CommandError if no broker answers there.
     """
-    body = _body(HttpAddress(url=url, token=token), _CONNECTIONS, "", _OK)
+    body = _body(address, _CONNECTIONS, "", _OK)
     try:
         rows = json.loads(body)["connections"]
         return [_connection(row) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CommandError(f"{url} does not answer as a broker does") from error
+        raise CommandError(f"{address.url} does not answer as a broker does") from error
 
 
 def _connection(row: Mapping[str, Any]) -> Mapping[str, Any]:

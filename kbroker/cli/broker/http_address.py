@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -13,9 +14,13 @@ from urllib.parse import SplitResult, urlsplit
 
 import click
 
-from kbroker.cli.arguments.connection import CommandError, ExitCode
+from kbroker.cli.arguments.connection import CommandError, ExitCode, link_errors
+from kbroker.client.connection_settings import UNSECURED, ConnectionSettings
+from kbroker.config.http_addresses import is_loopback
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"  # of a broker in dev
+_DEFAULT_WITH_TLS: Final = "https://127.0.0.1:8080"
+_UNKNOWN: Final = 401
 ANSWER_S: Final = 5.0  # how long a broker may take
 _SHOWN_CHARACTERS = 200
 _TOKEN_CHARACTERS = 4096
@@ -24,10 +29,13 @@ _PATH = re.compile(r"[!-~]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAddress:
-    """One address, as the user gave it, and the token for it."""
+    """One address, as the user gave it, and what is shown there: a token, or the login of settings,
+    which also say whom to trust.
+    """
 
     url: str
     token: str | None = None
+    settings: ConnectionSettings = UNSECURED
 
     @contextmanager
     def asked(self, path: str, query: str = "") -> Iterator[tuple[socket, HTTPResponse]]:
@@ -35,9 +43,9 @@ class HttpAddress:
         end. Raises BadParameter for what is not an address, CommandError if nothing answers there.
         """
         place = self._place()
-        kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
-        connection = kind(place.hostname or "", place.port, timeout=ANSWER_S)
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}".encode()}
+        connection = self._connection(place)
+        shown = self._shown(place)
+        headers = {} if shown is None else {"Authorization": shown}
         prefix = place.path.rstrip("/").removesuffix(path)
         target = f"{prefix}{path}?{query}" if query else f"{prefix}{path}"
         try:
@@ -59,7 +67,7 @@ class HttpAddress:
                 f"{self.url} did not answer within {ANSWER_S:g} s", ExitCode.TIMEOUT
             ) from error
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = self._distrust(error) or error.strerror or str(error)
             raise CommandError(
                 f"cannot connect to {self.url}: {reason}", ExitCode.CANNOT_CONNECT
             ) from error
@@ -73,7 +81,36 @@ class HttpAddress:
     def refusal(self, status: int, body: bytes) -> CommandError:
         """The error that says what the address has answered instead."""
         line = body.decode("utf-8", "replace").partition("\n")[0]
-        return CommandError(f"{self.url} answered {status}: {line[:_SHOWN_CHARACTERS]}")
+        hint = " (--command-config FILE has the login)" if status == _UNKNOWN else ""
+        return CommandError(f"{self.url} answered {status}: {line[:_SHOWN_CHARACTERS]}{hint}")
+
+    def _connection(self, place: SplitResult) -> HTTPConnection:
+        host = place.hostname or ""
+        if place.scheme == "http":
+            return HTTPConnection(host, place.port, timeout=ANSWER_S)
+        from kbroker.client.connection_settings import Tls
+        from kbroker.client.tls import tls_context
+
+        with link_errors(self.url):
+            context = tls_context(self.settings.tls or Tls())
+        return HTTPSConnection(host, place.port, timeout=ANSWER_S, context=context)
+
+    def _shown(self, place: SplitResult) -> bytes | None:
+        """The token or the login; a password goes without TLS to this machine only."""
+        if self.token is not None:
+            return f"Bearer {self.token}".encode()
+        login = self.settings.login
+        is_safe = place.scheme == "https" or is_loopback(place.hostname or "")
+        if login is None or login.tokens is not None or not is_safe:
+            return None
+        return b"Basic " + base64.b64encode(f"{login.username}:{login.password}".encode())
+
+    def _distrust(self, error: OSError) -> str | None:
+        if not self.url.startswith("https:"):
+            return None
+        from kbroker.client.tls import tls_reason
+
+        return tls_reason(error, self._place().hostname or "")
 
     def _place(self) -> SplitResult:
         try:
@@ -84,6 +121,18 @@ class HttpAddress:
         if not is_sound or not _PATH.fullmatch(place.path):
             raise click.BadParameter(f"'{self.url}' is not http://HOST:PORT", param_hint="'--url'")
         return place
+
+
+def http_addresses(
+    urls: Iterable[str], token_file: TextIO | None, settings: ConnectionSettings
+) -> list[HttpAddress]:
+    """The addresses that options name, each once; the default one is https if the settings have
+    TLS. Raises CommandError as `token_in`.
+    """
+    token = token_in(token_file)
+    default = DEFAULT_URL if settings.tls is None else _DEFAULT_WITH_TLS
+    found = dict.fromkeys(default if url == DEFAULT_URL else url for url in urls)
+    return [HttpAddress(url=url, token=token, settings=settings) for url in found]
 
 
 def token_in(file: TextIO | None) -> str | None:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from typing import TextIO
 
 import click
-from click.core import ParameterSource
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.arguments.http_options import token_option
 from kbroker.cli.shown.output import say
 from kbroker.client.bootstrap import Bootstrap, option_of, settings_of
-from kbroker.errors import ConfigError, ErrorCode, Trouble
+from kbroker.client.connection_settings import ConnectionSettings
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.http.health import NO_CONTROLLER, NO_LEADER, leaderless
 from kbroker.model import NO_CONTROLLER as NO_CONTROLLER_ID
 from kbroker.model import TopicPartition
 
 _SETTINGS = "--settings"
-_NO_FILE = "-"
-# A listener on all addresses is reached by the loopback address.
-_EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not listened on
 _RETRY_S = 0.05
 _ANSWER_S = 5.0
 _LEAST_ANSWER_S = 1.0
@@ -59,12 +56,19 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
 @bootstrap_option
 def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...], properties: str | None) -> None:
     """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
+    ask: Callable[[str, tuple[str, ...]], list[str]] = _problems
     if properties is not None:
-        bootstrap = own_listener(properties, bootstrap)
+        from kbroker.cli.broker.own_listener import own_listener, problems_of_closed
+
+        bootstrap, is_closed = own_listener(properties, bootstrap)
+        if is_closed and topics:
+            raise click.UsageError("--topic asks as a user: give --command-config too")
+        if is_closed:
+            ask = problems_of_closed
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            problems = _problems(_in_time(bootstrap, deadline), topics)
+            problems = ask(_in_time(bootstrap, deadline), topics)
         except CommandError as error:
             if error.code not in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):
                 raise
@@ -98,7 +102,7 @@ def health(bootstrap: str, url: str | None, token_file: TextIO | None) -> None:
     when nobody listens, 124 when there is no answer in time.
     """
     if url is not None:
-        _say_what_it_says(url, token_file)
+        _say_what_it_says(url, token_file, settings_of(bootstrap))
         return
     problems = _problems(bootstrap, None)
     if problems:
@@ -111,43 +115,24 @@ def health(bootstrap: str, url: str | None, token_file: TextIO | None) -> None:
     say(f"{bootstrap} is healthy")
 
 
-def _say_what_it_says(url: str, token_file: TextIO | None) -> None:
+def _say_what_it_says(url: str, token_file: TextIO | None, settings: ConnectionSettings) -> None:
     from kbroker.cli.broker.asked_over_http import problems_at
-    from kbroker.cli.broker.http_address import token_in
+    from kbroker.cli.broker.http_address import http_addresses
 
-    problems = problems_at(url, token_in(token_file))
+    (address,) = http_addresses([url], token_file, settings)
+    problems = problems_at(address)
     if problems:
         is_leaderless = any(NO_LEADER in problem for problem in problems)
         raise CommandError(
             "; ".join(problems), ExitCode.ITEM_FAILED, Trouble.NO_LEADER if is_leaderless else None
         )
-    say(f"{url} is ready")
+    say(f"{address.url} is ready")
 
 
 @click.command()
 def version() -> None:
     """Print the version of kbroker."""
     click.echo(f"kbroker {metadata.version('kbroker')}")
-
-
-def own_listener(properties: str, bootstrap: str) -> Bootstrap:
-    """Return the first listener of a start with these settings, to be reached as `bootstrap` would
-    be. Raises CommandError for settings that no broker starts with.
-    """
-    from kbroker.server.start.launch import UsageError, properties_in
-    from kbroker.server.start.settings_sources import SettingSources, load_settings
-
-    if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"{_SETTINGS} and --bootstrap exclude each other")
-    try:
-        values = {} if properties == _NO_FILE else properties_in(properties)
-        sources = SettingSources(properties=values, environment=os.environ)
-        listener = load_settings(sources).config.end_points()[0]
-    except (ConfigError, UsageError) as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
-    host = _EVERYWHERE.get(listener.host, listener.host)
-    address = f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
-    return Bootstrap(address, settings_of(bootstrap), _SETTINGS)
 
 
 def _in_time(bootstrap: str, deadline: float) -> Bootstrap:

@@ -12,9 +12,10 @@ from urllib.parse import urlencode
 
 import click
 
-from kbroker.cli.arguments.connection import CommandError
+from kbroker.cli.arguments.bootstrap_reading import settings_of_call
+from kbroker.cli.arguments.connection import CommandError, security_options
 from kbroker.cli.arguments.http_options import token_option
-from kbroker.cli.broker.http_address import DEFAULT_URL, HttpAddress, token_in
+from kbroker.cli.broker.http_address import DEFAULT_URL, http_addresses
 from kbroker.cli.broker.trace_lines import HEAD, line_of
 from kbroker.cli.shown.output import counted, say
 from kbroker.tracing.trace_filter import PATH
@@ -38,6 +39,7 @@ _NO_REQUEST = (  # what comes of a line that another program wrote
     help="HTTP address of the broker (kbroker.http.listeners).",
 )
 @token_option
+@security_options
 @click.option(
     "--client-id",
     multiple=True,
@@ -84,7 +86,8 @@ def trace(
     query = [(name, each) for name, given in patterns.items() for each in given]
     if slower_than is not None:
         query.append(("slower_than_ms", str(slower_than)))
-    address = HttpAddress(url=url, token=token_in(token_file))
+    settings = settings_of_call(click.get_current_context())
+    (address,) = http_addresses([url], token_file, settings)
     with address.asked(PATH, urlencode(query, errors="surrogateescape")) as (sock, answer):
         if answer.status != _FINE:
             with address.reached():
@@ -95,9 +98,11 @@ def trace(
         try:
             is_enough = _print_all(values, count, output)
         except _NO_REQUEST as error:
-            raise CommandError(f"{url} does not answer as a broker does") from error
+            raise CommandError(f"{address.url} does not answer as a broker does") from error
     if not is_enough and seconds is None:
-        raise CommandError(f"{url} has ended: the broker has stopped, or this has not kept up")
+        raise CommandError(
+            f"{address.url} has ended: the broker has stopped, or this has not kept up"
+        )
 
 
 def _print_all(values: Iterator[dict[str, Any]], count: int | None, output: str) -> bool:

@@ -127,10 +127,12 @@ def describe(
     records between them are gone.
     """
     if events:
-        from kbroker.cli.broker.http_address import token_in
+        from kbroker.cli.broker.http_address import http_addresses
         from kbroker.cli.group.events import print_events
+        from kbroker.client.bootstrap import settings_of
 
-        print_events(list(dict.fromkeys(names)), urls, token_in(token_file), output)
+        asked = http_addresses(urls, token_file, settings_of(bootstrap))
+        print_events(list(dict.fromkeys(names)), asked, output)
         return
     with cluster_links(bootstrap) as links:
         groups = [read_group(links, name) for name in dict.fromkeys(names)]

@@ -68,8 +68,14 @@ def alerts(job: str) -> None:
     help="File with the token of these addresses (kbroker.http.token.file), on the machine of "
     "Prometheus.",
 )
+@click.option(
+    "--ca",
+    "ca_file",
+    metavar="PATH",
+    help="File with the authority of their certificates, if it is not a public one, there too.",
+)
 @_job_option
-def prometheus(urls: Sequence[str], token_file: str | None, job: str) -> None:
+def prometheus(urls: Sequence[str], token_file: str | None, ca_file: str | None, job: str) -> None:
     """Print a configuration of Prometheus that scrapes brokers.
 
     It reads the alerting rules from kbroker-alerts.yml beside it: `kbroker metrics alerts` prints
@@ -83,7 +89,11 @@ def prometheus(urls: Sequence[str], token_file: str | None, job: str) -> None:
         raise click.BadParameter(
             "a job asks all brokers by http or all by https", param_hint="'--url'"
         )
-    scraped = Scraped(job, [place.netloc for place in places], "https" in schemes, token_file)
+    is_tls = "https" in schemes
+    if ca_file is not None and not is_tls:
+        raise click.BadParameter("addresses with http have no certificate", param_hint="'--ca'")
+    targets = [place.netloc for place in places]
+    scraped = Scraped(job, targets, is_tls, token_file, ca_file)
     click.echo(text_of(scraped), nl=False)
 
 

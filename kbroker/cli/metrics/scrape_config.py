@@ -20,6 +20,7 @@ class Scraped(NamedTuple):
     targets: Sequence[str]  # HOST:PORT
     is_tls: bool = False
     token_file: str | None = None  # a path on the machine of Prometheus
+    ca_file: str | None = None  # likewise
 
 
 def text_of(scraped: Scraped) -> str:
@@ -35,6 +36,8 @@ def text_of(scraped: Scraped) -> str:
     ]
     if scraped.is_tls:
         lines.append("    scheme: https")
+    if scraped.ca_file is not None:
+        lines += ["    tls_config:", f"      ca_file: {json.dumps(scraped.ca_file)}"]
     if scraped.token_file is not None:
         lines += ["    authorization:", f"      credentials_file: {json.dumps(scraped.token_file)}"]
     lines += ["    static_configs:", "      - targets:"]

@@ -11,7 +11,7 @@ import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, link_errors
 from kbroker.cli.arguments.http_options import token_option
-from kbroker.client.bootstrap import addresses_of, option_of
+from kbroker.client.bootstrap import addresses_of, option_of, settings_of
 
 _TABLE, _JSON = "table", "json"
 _INTERVAL_S, _ONCE_S = 2.0, 6.0  # the latter sees a commit of clients, which make one every 5 s
@@ -68,13 +68,14 @@ def top(
     Works with any Kafka broker: figures come from end offsets, sizes and committed offsets of two
     looks. On the screen, 1 to 4 choose the table, s sorts by the next column, / filters, q ends it.
     """
+    from kbroker.cli.broker.http_address import http_addresses
     from kbroker.cli.top.connections import connections_of
     from kbroker.cli.top.wanted import Wanted
 
     if output is not None and not once:
         raise click.UsageError("--output needs --once")
-    token = None if token_file is None else token_file.readline().strip()
-    connections = connections_of(tuple(dict.fromkeys(urls)), token)
+    asked = http_addresses(urls, token_file, settings_of(bootstrap))
+    connections = connections_of(asked)
     wanted = Wanted(text=text, has_internal=internal)
     if once:
         from kbroker.cli.top.once import look_once, print_json, print_tables

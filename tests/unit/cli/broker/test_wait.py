@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker import status
-from kbroker.cli.broker.status import own_listener, wait
+from kbroker.cli.broker.own_listener import own_listener
+from kbroker.cli.broker.status import wait
 from kbroker.client.bootstrap import settings_of
 from kbroker.errors import ErrorCode, Trouble
 
@@ -120,7 +121,7 @@ def test_the_broker_of_a_file_listens_where_the_file_says(
     file.write_text(lines)
 
     with click.Context(wait):
-        assert own_listener(str(file), "elsewhere:1") == address
+        assert own_listener(str(file), "elsewhere:1").bootstrap == address
 
 
 def test_settings_that_no_broker_starts_with_are_refused(tmp_path: Path) -> None:

@@ -20,10 +20,12 @@ def test_the_board_is_printed_as_json() -> None:
 def test_brokers_and_their_token_are_named() -> None:
     printed = run(
         "prometheus", "--url", "https://a:1", "--url", "https://b:2/metrics",
-        "--token-file", "/run/token", "--job", "mine",
+        "--token-file", "/run/token", "--ca", "/run/ca", "--job", "mine",
     ).stdout  # fmt: skip
 
-    assert 'job_name: "mine"\n    scheme: https\n' in printed
+    tls = '    scheme: https\n    tls_config:\n      ca_file: "/run/ca"\n'
+    assert f'job_name: "mine"\n{tls}' in printed
+    assert "--ca" in run("prometheus", "--ca", "/run/ca").output  # of http
     assert 'credentials_file: "/run/token"\n' in printed
     assert printed.endswith('      - targets:\n          - "a:1"\n          - "b:2"\n')
 
