@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from kbroker.errors import ProtocolError
+from kbroker.fair_queue import FairQueue
 from kbroker.protocol.frame import HTTP_METHODS
 from kbroker.tls.socket_waits import readable, writable
 from kbroker.tls.tls_errors import Words, distrust_sentence, distrusted
@@ -58,7 +59,7 @@ class Handshakes:
     def __init__(self, threads: int = THREADS) -> None:
         self._pool = ThreadPoolExecutor(threads, "handshake")
         self._free = threads
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
 
     async def complete(self, tls: ssl.SSLSocket, host: str) -> None:
         """Return when keys are agreed on; `host` is the other side's address. Raises OSError, and
@@ -87,8 +88,11 @@ class Handshakes:
         try:
             await asyncio.shield(done)
         except asyncio.CancelledError:
-            await asyncio.wait([done])  # its socket is about to be closed
-            done.exception()  # nobody else asks for it
+            while not done.done():  # its socket is about to be closed
+                with suppress(asyncio.CancelledError):  # again, as the server stops
+                    await asyncio.wait([done])
+            if not done.cancelled():
+                done.exception()  # nobody else asks for it
             raise
 
     async def _turn(self, host: str) -> None:
@@ -97,7 +101,7 @@ class Handshakes:
             self._free -= 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(host, deque()).append(turn)
+        self._waiting.put(host, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -108,10 +112,7 @@ class Handshakes:
     def _next(self, _: object) -> None:
         """Give a free thread to the address that has waited longest."""
         while self._waiting:
-            host, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[host] = turns
+            turn = self._waiting.take()
             if not turn.done():
                 turn.set_result(None)
                 return

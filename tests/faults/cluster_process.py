@@ -30,9 +30,10 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure
-from kbroker.server.broker.broker_parts import BrokerParts, Channels, Surroundings, make_parts
+from kbroker.server.broker.broker_parts import BrokerParts, make_parts
 from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.running_broker import membership
+from kbroker.server.broker.surroundings import Channels, Surroundings
 from kbroker.server.broker.tree_opening import RequestedStart
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.zk.tree import Tree, TreeUnavailableError

@@ -30,7 +30,7 @@ from zlib import crc32
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import StorageError
-from kbroker.server.broker.broker_parts import Channels
+from kbroker.server.broker.surroundings import Channels
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ControllerMovedError

@@ -6,12 +6,12 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from threading import Thread
 from typing import Any
 
+from kbroker.fair_queue import FairQueue
 from kbroker.server.background.worker_threads import WorkerThreads
 
 _Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -23,12 +23,12 @@ class FairThreads:
     def __init__(self, limit: int, name: str) -> None:
         self._threads = WorkerThreads(limit, name)
         self._free = limit
-        self._waiting: OrderedDict[str, deque[_Waiting]] = OrderedDict()  # whose turn it is first
+        self._waiting: FairQueue[_Waiting] = FairQueue()
 
     def run(self, asker: str, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Do `work` on a thread when it is the turn of `asker`; the future belongs to the loop."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(asker, deque()).append((work, future))
+        self._waiting.put(asker, (work, future))
         self._begin()
         return future
 
@@ -38,10 +38,9 @@ class FairThreads:
 
     def _begin(self) -> None:
         while self._free and self._waiting:
-            asker, waiting = self._waiting.popitem(last=False)
-            work, future = waiting.popleft()
-            if waiting:
-                self._waiting[asker] = waiting
+            work, future = self._waiting.take()
+            if future.done():  # given up before its turn
+                continue
             self._free -= 1
             self._threads.run(work).add_done_callback(partial(self._settle, future))
 

@@ -1,18 +1,15 @@
 """The second stage of a broker: all its parts, made and connected, but not running yet.
 
-Law: a part gets what it needs in its constructor, or is called as a listener. The world outside a
-broker comes in as `Surroundings`, so that a simulation of clusters builds its brokers by this very
-code.
+Law: a part gets what it needs in its constructor, or is called as a listener.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
@@ -30,7 +27,6 @@ from kbroker.apis.request_counters import RequestStats
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
-from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
@@ -54,7 +50,6 @@ from kbroker.model import (
 )
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
-from kbroker.peers.broker_channels import BrokerChannels, answers
 from kbroker.peers.cluster_action import PeerListeners
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
@@ -69,8 +64,7 @@ from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower, F
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
-from kbroker.server.background.worker_threads import WorkerThreads
+from kbroker.replication.writes.shared_flush import FlushPolicy
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
 from kbroker.server.broker.broker_listeners import (
     checks_of,
@@ -78,72 +72,23 @@ from kbroker.server.broker.broker_listeners import (
     parts_of_listeners,
     tls_of,
 )
-from kbroker.server.broker.broker_peers import way_into
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
-from kbroker.server.broker.broker_state import BrokerLifecycle
 from kbroker.server.broker.broker_storage import BrokerStorage
 from kbroker.server.broker.connection_limits import follow_limits
 from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
-from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
+from kbroker.server.broker.surroundings import Channels, Surroundings
 from kbroker.server.broker.topic_size import TopicSize
 from kbroker.server.membership.controller_questions import ControllerQuestions
-from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
+from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.membership.log_dir_events import LogDirEvents
 from kbroker.server.membership.log_end_questions import LogEndQuestions
 from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controller
 from kbroker.server.start_error import StartError
-from kbroker.server.system_clock import SystemClock
 from kbroker.zk.nodes.cluster_members import ClusterMembers
 
 if TYPE_CHECKING:  # a broker without logins does without it
     from kbroker.server.broker.broker_logins import BrokerLogins
     from kbroker.server.broker.broker_tls import BrokerTls
-
-
-class Channels(Protocol):
-    """The ways from one broker to the brokers of its cluster."""
-
-    def connect(self, broker: Broker) -> BrokerChannel:
-        """The channel for the controller's orders to a broker, this one included."""
-        ...
-
-    def client(self, broker: Broker) -> PeerClient:
-        """A new connection to another broker."""
-        ...
-
-
-def network_channels(
-    settings: Callable[[], KafkaConfig], local: ControlRequests
-) -> BrokerChannels[ControlRequests]:
-    """Connections over sockets, by the settings in force; requests to this broker itself go to
-    `local`.
-    """
-    config = settings()
-    return BrokerChannels(
-        config.server.broker_id,
-        local,
-        (config.inter_broker_listener_name(), config.control_plane_listener_name()),
-        config.quorum.controller_socket_timeout_ms,
-        partial(way_into, settings),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Surroundings:
-    """The surroundings of a broker's parts, which report to `lifecycle` and `failure`;
-    `watch_loading` follows the opening of the logs.
-    """
-
-    clock: ClockWithTimer = field(default_factory=SystemClock)
-    lifecycle: BrokerLifecycle = field(default_factory=BrokerLifecycle)
-    failure: BrokerFailure = field(default_factory=BrokerFailure)
-    flush_threads: WorkerThreads = field(
-        default_factory=partial(WorkerThreads, MAX_THREADS, "flush")
-    )
-    watch_loading: WatchLoading = nobody_watches
-    channels: Callable[[Callable[[], KafkaConfig], ControlRequests], Channels] = network_channels
-    is_alive: Probe = answers
-    random: Random = field(default_factory=Random)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -26,12 +26,13 @@ from kbroker.log.disk.open_files import open_files_of
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint, TopicPartition
 from kbroker.server.broker.broker_health import checks_of
 from kbroker.server.broker.broker_http import Looks, http_server_of
-from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
+from kbroker.server.broker.broker_parts import BrokerParts, make_parts
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.file_limit import raise_file_limit
 from kbroker.server.broker.machine_memory import present_boot_id
 from kbroker.server.broker.running_broker import RunningBroker, run_parts
+from kbroker.server.broker.surroundings import Surroundings
 from kbroker.server.broker.tree_opening import RequestedStart, tree_of
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree

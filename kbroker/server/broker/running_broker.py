@@ -21,9 +21,10 @@ from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.background_services import BackgroundParts, start_background_services
 from kbroker.server.background.loop_idle import LoopIdle
-from kbroker.server.broker.broker_parts import BrokerParts, Surroundings
+from kbroker.server.broker.broker_parts import BrokerParts
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.broker.log_loading import load_on_thread
+from kbroker.server.broker.surroundings import Surroundings
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
 from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.start_error import StartError

@@ -223,8 +223,8 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
     files = RealFileSystem() if launch.temporary is None else TemporaryFileSystem()
     if launch.brokers == 1:
         # Imported here, so that a wrong option is refused first.
-        from kbroker.server.broker.broker_parts import Surroundings
         from kbroker.server.broker.kafka_server import KafkaServer
+        from kbroker.server.broker.surroundings import Surroundings
 
         return KafkaServer(
             settings.config,

@@ -21,9 +21,9 @@ from kbroker.log.directories.log_directory import (
 )
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.model import EndPoint
-from kbroker.server.broker.broker_parts import Surroundings
 from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
+from kbroker.server.broker.surroundings import Surroundings
 from kbroker.server.metadata_tree.cluster_tree import SharedTree, close_store
 from kbroker.server.metadata_tree.tree_location import (
     brokers_in,

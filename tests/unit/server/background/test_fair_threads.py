@@ -24,6 +24,7 @@ async def test_who_asks_often_delays_another_by_a_turn() -> None:
     assert await other == "other"
     assert done.index("other") <= 2
     await asyncio.gather(*many, return_exceptions=True)
+    assert "many 30" not in done
     for thread in threads.leave():
         thread.join()
 

@@ -35,10 +35,11 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
-from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, make_parts
+from kbroker.server.broker.broker_parts import BrokerParts, make_parts
 from kbroker.server.broker.broker_state import BrokerState
 from kbroker.server.broker.broker_storage import BrokerStorage, open_storage
 from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.broker.surroundings import Surroundings
 from kbroker.server.broker.tree_opening import RequestedStart
 from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree
