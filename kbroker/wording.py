@@ -41,3 +41,12 @@ def uuid_text(value: UUID) -> str:
     'YtMWDdqcTLmj-sHRw0ceHA'
     """
     return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def unnamed_topic(topic_id: UUID) -> str:
+    """Return the words for a topic that was asked for by an id, of which the name is not known.
+
+    >>> unnamed_topic(UUID("62d3160d-da9c-4cb9-a3fa-c1d1c3471e1c"))
+    'unknown topic id YtMWDdqcTLmj-sHRw0ceHA'
+    """
+    return f"unknown topic id {uuid_text(topic_id)}"

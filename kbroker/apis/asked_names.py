@@ -16,6 +16,7 @@ from uuid import UUID
 from kbroker.model import TopicPartition
 from kbroker.protocol.declaration import Struct, field_specs
 from kbroker.tracing.trace_entry import FEW, AskedFor, kept
+from kbroker.wording import unnamed_topic
 
 LOOKED_AT_MAX = 1_000  # entries of a request: about a millisecond
 
@@ -53,7 +54,7 @@ class AskedNames:
         self._topic_name = topic_name
         self._left = LOOKED_AT_MAX
         self.topics: dict[str, None] = {}  # in the order they are named
-        self.by_id: dict[str, str] = {}  # the names of topics by their ids, as text
+        self.by_id: dict[str, str] = {}  # the names of topics by `unnamed_topic`
         self._partitions: list[str] = []
         self._partition_count = 0
         self._groups: dict[str, None] = {}
@@ -129,8 +130,8 @@ class AskedNames:
             return None
         name = self._topic_name(topic_id)
         if name is not None:
-            self.by_id[str(topic_id)] = name
-        return name or str(topic_id)
+            self.by_id[unnamed_topic(topic_id)] = name
+        return name or unnamed_topic(topic_id)
 
     def _first_of(self, entries: Any) -> Any:
         found = (entries or ())[: self._left]

@@ -16,6 +16,7 @@ from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchPartition
 from kbroker.replication.reads.fetch_reader import refusal_entry
 from kbroker.replication.reads.fetch_session import FetchOrigin
+from kbroker.wording import unnamed_topic
 
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_LEADER_HINTS = 16
@@ -74,7 +75,7 @@ def explain(
 
 def _refused_entry(asked: FetchPartition, data: PartitionData) -> Refused:
     topic, index = asked.topic_partition
-    name = topic or str(asked.topic_id)
+    name = topic or unnamed_topic(asked.topic_id)
     return Refused(f"{name}-{index}", name, data.error_code)
 
 

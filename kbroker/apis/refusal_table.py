@@ -18,6 +18,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.declaration import Struct, field_specs
 from kbroker.protocol.error_response import CODE_FIELDS
 from kbroker.protocol.part_encoder import EncodedRun
+from kbroker.wording import unnamed_topic
 
 LOOKED_AT_MAX = 1_000  # entries of an answer: a tenth of a millisecond
 _FEW = 32  # entries of an array, as nearly every answer has
@@ -185,7 +186,7 @@ def _refused(
     entry: Any, shape: _Shape, what: str, topic: str, left: list[int]
 ) -> Iterator[Refused]:
     if shape.name is not None:
-        what = topic = getattr(entry, shape.name) or str(getattr(entry, "topic_id", ""))
+        what = topic = getattr(entry, shape.name) or _unnamed(entry)
     if shape.code is not None and (code := getattr(entry, shape.code)):
         if shape.number is not None:
             what = f"{topic}-{getattr(entry, shape.number)}"
@@ -202,6 +203,11 @@ def _refused(
             # Most entries have no code and nothing below them: they cost no more than a look.
             if below.arrays or (code_of is not None and code_of(each)):
                 yield from _refused(each, below, what, topic, left)
+
+
+def _unnamed(entry: Any) -> str:
+    topic_id = getattr(entry, "topic_id", None)
+    return "" if topic_id is None else unnamed_topic(topic_id)
 
 
 def _shape(struct: type[Struct]) -> _Shape:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -302,19 +302,30 @@ class ClusterLinks:
         if leader == NO_LEADER:
             raise _NoLeaderError(f"{topic}-{partitions[0]} has no leader: its broker is away")
         moment, only_committed = asked
-        wanted = [
-            ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=moment)
-            for number in partitions
-        ]
-        ask = ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=int(only_committed),
-            topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=wanted)],
-        )
+        ask = offsets_request({topic: partitions}, moment, only_committed=only_committed)
         for entry in self._ask(self._address(leader), ask).topics[0].partitions:
             if entry.error_code:
                 raise KafkaError(ErrorCode(entry.error_code), f"{topic}-{entry.partition_index}")
             yield entry.partition_index, entry.offset
+
+
+def offsets_request(
+    partitions: Mapping[str, Iterable[int]], moment: int, *, only_committed: bool
+) -> ListOffsetsRequest:
+    """Return the request for the offsets of partitions, by topic, as `ClusterLinks.offsets` asks
+    for them.
+    """
+    topics = [
+        ListOffsetsRequest.ListOffsetsTopic(
+            name=name,
+            partitions=[
+                ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=moment)
+                for number in numbers
+            ],
+        )
+        for name, numbers in partitions.items()
+    ]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=int(only_committed), topics=topics)
 
 
 def _view(found: MetadataResponse.MetadataResponseTopic) -> TopicView:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.config.config_values import ConfigValue
 from kbroker.config.jaas import parse_jaas
 from kbroker.config.kafka_config import config_key
@@ -47,7 +47,7 @@ def token_settings(values: Mapping[str, str], jaas: str | None) -> Login:
         return name, key.parse(values[name]) if name in values else key.default
 
     try:
-        return token_login(get, "sasl.jaas.config", options, _now_ms)
+        return token_login(get, "sasl.jaas.config", options, unix_now_ms)
     except ConfigError as error:
         raise ClientError(str(error), ExitCode.USAGE) from error
 
@@ -68,7 +68,3 @@ def _unread(reason: str) -> ClientError:
         f'oauthbearer.{_MODULE} required clientId="ID" clientSecret="SECRET";\'',
         ExitCode.USAGE,
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

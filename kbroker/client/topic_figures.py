@@ -15,12 +15,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView, unknown_end
+from kbroker.client.cluster_links import (
+    EARLIEST,
+    LATEST,
+    ClusterLinks,
+    TopicView,
+    offsets_request,
+    unknown_end,
+)
 from kbroker.client.topic_rows import numbers_by_topic, rows_of
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kbroker.protocol.messages.list_offsets import ListOffsetsResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
@@ -171,19 +178,7 @@ def _asked(
     found: dict[TopicPartition, FoundOffset] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
     for leader, partitions in _by_leader(leaders).items():
-        topics = [
-            ListOffsetsRequest.ListOffsetsTopic(
-                name=name,
-                partitions=[
-                    ListOffsetsRequest.ListOffsetsPartition(partition_index=n, timestamp=moment)
-                    for n in numbers
-                ],
-            )
-            for name, numbers in partitions.items()
-        ]
-        request = ListOffsetsRequest(
-            replica_id=-1, isolation_level=int(only_committed), topics=topics
-        )
+        request = offsets_request(partitions, moment, only_committed=only_committed)
         try:
             answer = links.ask(leader, request)
         except (OSError, ClientError, KafkaError):  # gone, or older than this moment

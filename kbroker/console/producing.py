@@ -12,7 +12,6 @@ import binascii
 import json
 import random
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +21,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.partitioner import partition_of
 from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.consoled_cluster import ConsoledCluster, Work
 from kbroker.console.topic_lookup import check_partitions, topic_named
 from kbroker.model import TopicPartition
@@ -142,7 +142,7 @@ def _produce(work: Work, new: NewMessage) -> Produced:
     count = len(topic.partitions)
     check_partitions(topic, () if new.partition is None else (new.partition,))
     partition = _partition(new, count)
-    now_ms = int(time.time() * 1000)
+    now_ms = unix_now_ms()
     record = Record(
         0,
         now_ms if new.timestamp_ms is None else new.timestamp_ms,

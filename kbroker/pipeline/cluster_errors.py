@@ -4,7 +4,6 @@ the job.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
@@ -12,6 +11,7 @@ from typing import TypeVar
 from kbroker.client.client_error import ClientError, link_errors
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.record_sender import RecordSender
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 _T = TypeVar("_T")
@@ -51,7 +51,7 @@ def job_errors(bootstrap: str) -> Iterator[None]:
 
 def finish(sender: RecordSender, what: str) -> None:
     """Wait until everything is written. Raises PipelineError if it is refused."""
-    sender.complete(time.time_ns() // 1_000_000)
+    sender.complete(unix_now_ms())
     sender.send_until(lambda: sender.is_idle)
     if sender.refusal is not None:
         raise PipelineError(f"{what} refuses records: {sender.refusal}")

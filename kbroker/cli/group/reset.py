@@ -6,7 +6,6 @@ own positions, and commit those.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from kbroker.client.group_resets import (
     planned_reset,
 )
 from kbroker.client.reset_targets import Target
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.errors import Trouble
 
 _COLUMNS = (
@@ -68,7 +68,7 @@ def reset(
     """
     if not group:  # such as an unset variable gives; brokers would accept it
         raise click.UsageError("GROUP is empty: give the name of a group")
-    target = parse_target(text, int(time.time() * 1000))
+    target = parse_target(text, unix_now_ms())
     wanted = parse_topics(topics)
     with cluster_links(bootstrap) as links:
         found = read_group(links, group)

@@ -6,7 +6,6 @@ As in Kafka, what a group does not let happen is a line on standard output, and 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +36,7 @@ from kbroker.client.consumer_groups import (
 from kbroker.client.moments import timestamp_ms
 from kbroker.client.reset_targets import Target
 from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 
@@ -200,7 +200,7 @@ def _reason(code: ErrorCode) -> str:
 
 
 def _reset(links: ClusterLinks, given: Given) -> None:
-    target = target_of(given, int(time.time() * 1000))
+    target = target_of(given, unix_now_ms())
     if given.has("execute") and given.has("dry-run"):
         raise ToolError("Only one of --execute and --dry-run can be given")
     if not (given.has("topic") or given.has("all-topics") or given.has("from-file")):

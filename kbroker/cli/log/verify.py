@@ -12,6 +12,7 @@ from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.arguments.log_paths import log_directory, storage_errors
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.cli.shown.progress import Progress
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.inspection.data_directory import DataDirectory, partition_directory
 from kbroker.inspection.directory_check import (
     check_data_directory,
@@ -46,7 +47,7 @@ def verify(directories: Sequence[str], deep: bool, strict: bool, quiet: bool, ou
     progress = Progress("verifying")
     options = CheckOptions(
         is_deep=deep,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=unix_now_ms(),
         pause=lambda: time.sleep(_WRITE_PAUSE_S),
         progress=progress.add,
     )

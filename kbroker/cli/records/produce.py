@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.moments import MOMENTS, timestamp_ms
 from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.config.config_resources import ResourceType
 from kbroker.config.config_values import MAX_INT
 from kbroker.errors import KafkaError, Trouble
@@ -190,8 +190,10 @@ def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
 def _stamp(text: str | None) -> Callable[[], int]:
     """Return what gives the time of records, in Unix ms. UsageError if it is malformed."""
     if text is None:
-        return _now_ms
-    fixed_ms = int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, _now_ms())
+        return unix_now_ms
+    fixed_ms = (
+        int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, unix_now_ms())
+    )
     if fixed_ms is None or not 0 <= fixed_ms <= _MAX_TIME_MS:
         raise click.UsageError(
             f"--timestamp '{text}' is none of: milliseconds since 1970, {MOMENTS}"
@@ -304,10 +306,6 @@ def _put(reader: LineReader, sender: RecordSender, now_ms: int, report: SendRepo
     for partition, bodies, times in reader.read(now_ms):
         report.read += len(bodies)
         sender.put(partition, bodies, now_ms, times)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.shown.output import say
 from kbroker.client.record_places import PLACES, Kind, Place, place_named
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.model import TopicPartition
 
 PLACE_METAVAR = "start|end|OFFSET|-100|-1h|DATE"
@@ -16,7 +15,7 @@ PLACE_METAVAR = "start|end|OFFSET|-100|-1h|DATE"
 
 def parse_place(option: str, text: str) -> Place:
     """Read the value of an option as a place. UsageError if it is none."""
-    place = place_named(text, int(time.time() * 1000))
+    place = place_named(text, unix_now_ms())
     if place is None:
         raise click.UsageError(f"{option} '{text}' is none of: {PLACES}")
     return place

@@ -8,7 +8,6 @@ packed, because unpacking costs time.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -40,6 +39,7 @@ from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_places import offsets_at
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.topic_changes import made_topics
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
@@ -227,7 +227,7 @@ class _Copy:
                 obstacle = self._put(batch)
                 if obstacle is not None:
                     break
-            self._sender.complete(_now_ms())
+            self._sender.complete(unix_now_ms())
             if obstacle is not None:
                 break
             self._sender.send_until(lambda: self._sender.has_room, self._report.show)
@@ -247,7 +247,7 @@ class _Copy:
         if is_passed_on:
             packed = PackedBatch(header, data)
             self._report.read += packed.record_count
-            self._sender.put_packed(batch.place.partition, packed, _now_ms())
+            self._sender.put_packed(batch.place.partition, packed, unix_now_ms())
             return None
         try:
             for read in record_lists(batch, self._tell_unreadable):
@@ -261,7 +261,7 @@ class _Copy:
             self._report.read += len(records)
             bodies = list(map(whole_body_of, records))
             times = [record.timestamp for record in records]
-            self._sender.put(partition, bodies, _now_ms(), times)
+            self._sender.put(partition, bodies, unix_now_ms(), times)
 
     def _placed(
         self, place: TopicPartition, records: list[Record]
@@ -279,7 +279,3 @@ class _Copy:
 
 def _tell_left_out(what: str) -> None:
     say(f"{what}; left out")
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -6,7 +6,6 @@ partition that refuses does not keep the others from being trimmed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from kbroker.client.record_trims import (
 )
 from kbroker.client.topic_figures import leaders_of
 from kbroker.client.unknown_names import no_such_partition
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.model import NO_LEADER, TopicPartition
 
 _PLACE = ("topic", "partition", "start_offset", "end_offset")
@@ -50,7 +50,7 @@ def trim(
     bootstrap: str, topic: str, before: str, numbers: Sequence[int], dry_run: bool, output: str
 ) -> None:
     """Delete the records of TOPIC before an offset or a time, and print where partitions begin."""
-    cut = _parse_before(before, int(time.time() * 1000))
+    cut = _parse_before(before, unix_now_ms())
     with cluster_links(bootstrap) as links:
         leaders = _partitions(links, topic, numbers)
         plan = planned_trim(links, leaders, cut)

@@ -9,7 +9,6 @@ says that a person knows better.
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import dataclass
 
 import click
@@ -31,6 +30,7 @@ from kbroker.client.transactions import (
     abort_transaction,
     producers_of,
 )
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.wording import shown
@@ -202,7 +202,7 @@ def _check_is_hanging(links: ClusterLinks, marker: AbortMarker) -> None:
 
 def _not_hanging(marker: AbortMarker, owner: DescribedTransaction) -> str:
     name = f"transactional id {shown(owner.transactional_id)} is {owner.state}"
-    ends = ending(owner, int(time.time() * 1000))
+    ends = ending(owner, unix_now_ms())
     if owner.times_out_ms is not None:
         quoted = shlex.quote(owner.transactional_id)
         ends = f"{ends}, or now with `kbroker txn abort --transactional-id {quoted}`"

@@ -8,12 +8,12 @@ from kbroker.console.end_offsets import sum_of_ends
 from kbroker.console.groups import group
 from kbroker.console.partition_figures import sum_of
 from kbroker.console.web.console import Console
+from kbroker.console.web.parts import size
 from kbroker.console.web.sampling import Figures, Series
 from kbroker.console.web.svg_chart import Point, Unit, rates
 from kbroker.console.web.views import BrokerViews
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP = 1024
+_BYTE_STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +110,12 @@ def unit_named(name: str) -> Unit:
     ('1.5 KiB/s', '0.25/s', '1,200')
     """
     if name == "B/s":
-        return Unit(text=_bytes, steps=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, _STEP))
+        return Unit(text=lambda value: f"{size(value)}/s", steps=_BYTE_STEPS)
     return Unit(text=lambda value: f"{_rounded(value)}{name}")
 
 
 def _rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
-
-
-def _bytes(value: float) -> str:
-    number = 0
-    while value >= _STEP and number < len(_UNITS) - 1:
-        value /= _STEP
-        number += 1
-    return f"{value:,.0f} B/s" if number == 0 else f"{value:,.1f} {_UNITS[number]}/s"
 
 
 def _charts(series: Series, lines: tuple[Line, ...]) -> Charts:

@@ -4,11 +4,11 @@ the same fields. Pure, but for the time that relative moments begin from.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Final
 
 from kbroker.client.record_places import PLACES, Place, place_named
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.message_filter import message_filter
 from kbroker.console.messages import MOST_ROWS, MessageSearch
 from kbroker.console.shown_values import AUTO, check_choice
@@ -93,7 +93,7 @@ def _number(text: str, within: str) -> int:
 
 
 def _place(text: str, name: str) -> Place:
-    place = place_named(text, int(time.time() * 1000)) if len(text) <= 40 else None
+    place = place_named(text, unix_now_ms()) if len(text) <= 40 else None
     if place is None:
         raise RefusedError(400, f"{name}: {text[:100]!r} is none of: {PLACES}")
     return place

@@ -97,7 +97,7 @@ def number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def size(value: int | None) -> str:
+def size(value: float | None) -> str:
     """`1.5 KiB`, or that it is not known.
 
     >>> size(1536), size(10), size(None)

@@ -10,13 +10,13 @@ Owned by the loop of the web server.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from kbroker.client.client_error import EndingError
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.web.svg_chart import Point
 from kbroker.errors import KafkaError
 
@@ -48,7 +48,7 @@ class Series:
 
     def add(self, figures: Figures) -> None:
         """Add a sample of now."""
-        self.samples.append((time.time_ns() // 1_000_000, figures))
+        self.samples.append((unix_now_ms(), figures))
 
 
 class Sampling:

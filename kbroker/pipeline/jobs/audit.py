@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from kbroker.client.bootstrap import settings_of
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.pipeline.auditing.audit_job import Means, run_plan
 from kbroker.pipeline.auditing.audit_plan import plan_audit
 from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest
@@ -47,7 +47,7 @@ def audit(
         topics=tuple(topics),
         is_deep=deep,
         window_ms=WINDOWS[window],
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=unix_now_ms(),
     )
     plan = plan_audit(request)
     counts = bool(deep and bootstrap)  # the records of the cluster, by Spark

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.pipeline.cluster_errors import job_errors
 from kbroker.pipeline.consumer_lag.cluster_look import ClusterLook, Wanted, take_look
 from kbroker.pipeline.consumer_lag.lag_figures import (
@@ -47,7 +47,7 @@ def lag(
     """
     wanted = Wanted(topics=tuple(topics), groups=tuple(groups), window_ms=round(window_s * 1_000))
     with job_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=events.note)) as links:
-        look = take_look(links, wanted, time.time_ns() // 1_000_000)
+        look = take_look(links, wanted, unix_now_ms())
     earlier = before.look if before is not None else None
     found = group_figures(look, earlier)
     return LagReport(look, partition_figures(look, earlier), found, standings(found, look))

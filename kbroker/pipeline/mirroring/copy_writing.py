@@ -15,6 +15,7 @@ import msgspec
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.mirroring.mirrored_records import RecordMarks
@@ -134,7 +135,7 @@ class CopyWriting:
             for part in parted(stretch)
         ]
         self._producer.add_partitions([OFFSETS_PARTITION])
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = unix_now_ms()
         self._map_sender.put(OFFSETS_PARTITION.partition, bodies, now_ms)
         finish(self._map_sender, f"{OFFSETS_PARTITION} of the target")
 

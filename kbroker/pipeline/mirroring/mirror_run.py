@@ -16,6 +16,7 @@ from kbroker.client.cluster_configs import Resource
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.setting_changes import SettingChanges, changed
 from kbroker.client.topic_changes import grown, made_topics
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
@@ -165,7 +166,7 @@ class MirrorRun(StoppableJob):
             if is_last:
                 raise PipelineError(f"{sentence}; run again")
             self._say_once(f"{sentence}; the next round tries again")
-        self._lag = job.lag(time.time_ns() // 1_000_000)
+        self._lag = job.lag(unix_now_ms())
         self._rounds += 1
         seconds = time.monotonic() - begun_s
         return self._metrics(job, job_id, before, results, seconds)
@@ -242,7 +243,7 @@ class MirrorRun(StoppableJob):
                 if before.get(partition, place) != place
             },
             seconds=seconds,
-            finished_ms=time.time_ns() // 1_000_000,
+            finished_ms=unix_now_ms(),
             backlog=self._lag.records,
             notes=tuple(note for result in results for note in result.notes),
             lag_s=self._lag.seconds,

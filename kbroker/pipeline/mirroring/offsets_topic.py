@@ -20,6 +20,7 @@ import msgspec
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.model import TopicPartition
 from kbroker.pipeline.mirroring.stretches import CopiedStretch, PartitionOffsets
 from kbroker.record.bulk_records import body_of
@@ -114,7 +115,7 @@ def forget(
     if not keys or view is None:
         return
     sender = RecordSender(links, view, SendOptions())
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = unix_now_ms()
     sender.put(OFFSETS_PARTITION.partition, [body_of(key, None) for key in keys], now_ms)
     sender.complete(now_ms)
     sender.send_until(lambda: sender.is_idle)

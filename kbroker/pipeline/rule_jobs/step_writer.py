@@ -23,6 +23,7 @@ from kbroker.client.exactly_once import OnceOptions, write_once
 from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_sender import RecordSender
 from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import finish
@@ -144,7 +145,7 @@ class _Transaction:
         numbers = sorted(self._view.leaders)
         partitions = self._partitions(rows.column("key").to_pylist(), numbers)
         self._producer.add_partitions(TopicPartition(topic, each) for each in set(partitions))
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = unix_now_ms()
         bodies = _bodies_of(rows)
         for partition in sorted(set(partitions)):
             chosen = [body for body, at in zip(bodies, partitions, strict=True) if at == partition]

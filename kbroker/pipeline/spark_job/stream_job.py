@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
@@ -268,7 +269,7 @@ class _Run:
                 size_bytes=result.size_bytes,
                 ranges=ranges,
                 seconds=time.monotonic() - begun_s,
-                finished_ms=time.time_ns() // 1_000_000,
+                finished_ms=unix_now_ms(),
                 backlog=self._backlog(),
                 notes=result.notes,
             )

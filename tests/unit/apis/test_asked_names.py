@@ -23,6 +23,7 @@ from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import request_class
 from kbroker.tracing.trace_entry import FEW, AskedFor
+from kbroker.wording import unnamed_topic
 
 SECRET = "s3cr3t"
 TOPIC_ID = UUID(int=7)
@@ -112,8 +113,8 @@ def test_topics_by_id_have_their_names_or_their_ids() -> None:
     names = AskedNames(lambda topic_id: "by-id" if topic_id == TOPIC_ID else None)
     names.add(FetchRequest(topics=topics))
 
-    assert names.asked_for().topics == ("by-id", str(UUID(int=8)))
-    assert names.by_id == {str(TOPIC_ID): "by-id"}
+    assert names.asked_for().topics == ("by-id", "unknown topic id AAAAAAAAAAAAAAAAAAAACA")
+    assert names.by_id == {unnamed_topic(TOPIC_ID): "by-id"}
 
 
 def test_the_partitions_of_a_session_stand_beside_those_that_its_request_names() -> None:

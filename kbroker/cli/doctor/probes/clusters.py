@@ -4,7 +4,6 @@ given, about itself.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -28,6 +27,7 @@ from kbroker.client.partition_requests import moves_under_way
 from kbroker.client.topic_figures import found_at, leaders_of
 from kbroker.client.topic_requests import BROKERS_DEFAULT
 from kbroker.client.topic_rows import rows_of
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import (
@@ -110,7 +110,7 @@ def latest_ahead_ms(links: ClusterLinks) -> dict[str, int]:
     found: dict[str, int] = {}
     described = links.describe(_STAMPED)
     rows = found_at(links, leaders_of(described.topics), MAX_TIMESTAMP)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = unix_now_ms()
     for place, row in rows.items():
         if row.timestamp > 0:
             ahead_ms = row.timestamp - now_ms

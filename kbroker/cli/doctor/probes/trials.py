@@ -16,6 +16,7 @@ from kbroker.client.cluster_requests import ask_coordinator
 from kbroker.client.raw_fetch import fetch_raw, whole_batches
 from kbroker.client.topic_changes import deletion_refusal
 from kbroker.client.topic_requests import create_topics, delete_topics
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -144,7 +145,7 @@ def _written(links: ClusterLinks, leader: int, place: TopicPartition) -> Written
     value = f"{place} {time.time_ns()}".encode()
     give_up_s = time.monotonic() + _PATIENCE_S
     while True:
-        began_ms = time.time_ns() // 1_000_000
+        began_ms = unix_now_ms()
         try:
             answer = _produced(links, leader, place, value)
         except _LOST as error:
@@ -155,7 +156,7 @@ def _written(links: ClusterLinks, leader: int, place: TopicPartition) -> Written
         if not code.retriable or time.monotonic() > give_up_s:
             return WrittenRecord(node_id=leader, refusal=_worded(code, answer.error_message))
         links.sleep(_PAUSE_S)  # a leader just elected may not know it yet
-    ended_ms = time.time_ns() // 1_000_000
+    ended_ms = unix_now_ms()
     refusal = _unread(links, leader, place, answer.base_offset, value)
     stamped_ms = answer.log_append_time_ms
     return WrittenRecord(
@@ -169,7 +170,7 @@ def _written(links: ClusterLinks, leader: int, place: TopicPartition) -> Written
 def _produced(
     links: ClusterLinks, leader: int, place: TopicPartition, value: bytes
 ) -> ProduceResponse.PartitionProduceResponse:
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = unix_now_ms()
     body = body_of(b"kbroker-doctor", value)
     batch = build_from_bodies([body], (), [now_ms], BatchOptions())
     data = ProduceRequest.PartitionProduceData(index=place.partition, records=memoryview(batch))

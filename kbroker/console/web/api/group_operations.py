@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.done import Done
 from kbroker.console.groups import (
     GroupDetails,
@@ -58,7 +58,7 @@ async def _group(console: Console, given: Given) -> GroupDetails:
 async def _reset(console: Console, given: Given) -> Reset:
     name, body = given.places["group"], given.body
     wanted = {topic: frozenset(numbers) for topic, numbers in body.topics.items()}
-    now_ms = int(time.time() * 1000)
+    now_ms = unix_now_ms()
     planned = await preview_reset(console.cluster, name, body.to, wanted, now_ms)
     if not body.confirmed:
         return Reset(planned=planned, is_done=False, refused=())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from kbroker.client.setting_changes import SettingChanges
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.done import Done
 from kbroker.console.pages import Wanted
 from kbroker.console.topic import ReadingGroups, TopicDetails, groups_of_topic, topic
@@ -119,7 +119,7 @@ async def _trim(console: Console, given: Given) -> Trimmed:
     body: RecordsToTrim = given.body
     trim = Trim(
         before=body.before,
-        now_ms=int(time.time() * 1000),
+        now_ms=unix_now_ms(),
         partitions=frozenset(body.partitions),
         at_most=None if body.at_most is None else _by_partition(body.at_most),
     )

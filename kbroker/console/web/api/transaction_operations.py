@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Final
 
 from kbroker.client.transactions import DescribedTransaction
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.done import Done
 from kbroker.console.hanging_transactions import (
     HangingTransactions,
@@ -52,7 +52,7 @@ async def _abort(console: Console, given: Given) -> Done:
 
 
 async def _hanging(console: Console, given: Given) -> HangingTransactions:
-    now_ms, topic = int(time.time() * 1000), given.query.text("topic")
+    now_ms, topic = unix_now_ms(), given.query.text("topic")
     idle_ms = given.query.number("idle_ms", _IDLE_MS)
     topics = [topic] if topic else []
     return await hanging_transactions(console.cluster, topics, now_ms, idle_ms)

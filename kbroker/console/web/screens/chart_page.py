@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.web.chart_series import Charts, unit_named
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, element
@@ -20,7 +19,7 @@ def chart_page(
     console: Console, request: WebRequest, title: str, above: Child, found: Charts
 ) -> Answer:
     """Return a page with charts below something else."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = unix_now_ms()
     drawn = [
         svg_chart(each.title, each.points, now_ms, unit_named(each.unit)) for each in found.charts
     ]

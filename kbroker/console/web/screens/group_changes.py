@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from kbroker.client.client_error import EndingError
 from kbroker.client.group_resets import PlannedOffset
 from kbroker.client.reset_targets import TARGETS
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.groups import (
     GroupPartition,
     ResetPreview,
@@ -92,7 +92,7 @@ async def _reset_page(console: Console, request: WebRequest, problems: tuple[str
     if filled.text("to"):
         try:
             preview = await preview_reset(
-                console.cluster, name, filled.text("to"), _wanted(filled), _now_ms()
+                console.cluster, name, filled.text("to"), _wanted(filled), unix_now_ms()
             )
         except EndingError as error:
             problems = problems or (error.sentence,)
@@ -168,10 +168,6 @@ def _wanted(filled: Fields) -> dict[str, frozenset[int]]:
     if numbers and len(topics) != 1:
         raise RefusedError(400, "partitions need one topic")
     return dict.fromkeys(topics, numbers)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 async def show_deletion(console: Console, request: WebRequest) -> Answer:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from kbroker.client.client_error import EndingError
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.message import message
 from kbroker.console.producing import Produced, produce
 from kbroker.console.topic import topic
@@ -58,7 +58,7 @@ async def send(console: Console, request: WebRequest) -> Answer:
     """Write the message that was entered, and lead to it."""
     name, filled = request.places["topic"], request.form
     try:
-        new = new_message_of(name, filled, int(time.time() * 1000))
+        new = new_message_of(name, filled, unix_now_ms())
         written = await produce(console.cluster, new)
     except NotFoundError as error:
         return _form_page(console, request, filled, (error.sentence,), 404)

@@ -6,12 +6,12 @@ counted, so that what is written meanwhile stays.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Final
 
 from kbroker.client.client_error import EndingError
 from kbroker.client.moments import MOMENTS
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.topic import topic
 from kbroker.console.topic_changes import Trim, Trimmed, TrimmedPartition, trim_topic
 from kbroker.console.web.console import Console
@@ -64,7 +64,7 @@ async def _trim_page(
     console: Console, request: WebRequest, filled: Fields, problems: tuple[str, ...]
 ) -> Answer:
     name, before = request.places["topic"], filled.text("before")
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = unix_now_ms()
     preview: Trimmed | None = None
     if before and not problems:
         wanted = Trim(before=before, now_ms=now_ms, partitions=filled.numbers("partitions"))

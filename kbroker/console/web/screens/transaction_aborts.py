@@ -4,10 +4,10 @@ those that hang in a partition because no coordinator knows them.
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from kbroker.client.hanging_transactions import OpenTransaction
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.console.hanging_transactions import (
     HangingTransactions,
     abort_hanging,
@@ -96,7 +96,7 @@ async def _hanging_page(console: Console, request: WebRequest, problems: tuple[s
     query = request.query
     minutes = query.number("minutes", _LONGEST_MINUTES)
     topics = query.names("topics")
-    now_ms = int(time.time() * 1000)
+    now_ms = unix_now_ms()
     found = await hanging_transactions(console.cluster, topics, now_ms, minutes * _MINUTE_MS)
     chosen = element(
         "form",

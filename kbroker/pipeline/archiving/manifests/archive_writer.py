@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archiving.manifests.archive_disk import (
     ArchiveDisk,
@@ -88,10 +88,6 @@ class ArchiveStep:
     group_offsets: GroupOffsets | None = None
 
 
-def system_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class ArchiveWriter:
     """A job's access to an archive; a context manager. One per job, owned by its driver."""
 
@@ -100,7 +96,7 @@ class ArchiveWriter:
         path: str,
         job: str,
         disk: ArchiveDisk | None = None,
-        now_ms: Callable[[], int] = system_ms,
+        now_ms: Callable[[], int] = unix_now_ms,
     ) -> None:
         self.job = job
         self.path = self._path = path = os.path.abspath(path)

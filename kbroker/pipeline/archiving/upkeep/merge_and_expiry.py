@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
 from kbroker.pipeline.archiving.manifests.archive_writer import (
     ArchiveStep,
     ArchiveWriter,
-    system_ms,
 )
 from kbroker.pipeline.archiving.manifests.manifest import FileEntry
 from kbroker.pipeline.archiving.tasks.hours import hour_name
@@ -36,7 +36,7 @@ def merge_small_files(
     topics: Collection[str],
     older_than_ms: int,
     target_bytes: int,
-    now_ms: Callable[[], int] = system_ms,
+    now_ms: Callable[[], int] = unix_now_ms,
 ) -> MergeReport:
     """Merge hours that ended `older_than_ms` ago; raises PipelineError."""
     read_archive(path)  # else a directory that is not an archive would become one
@@ -55,7 +55,7 @@ def expire_files(
     topics: Collection[str],
     *,
     is_dry_run: bool = False,
-    now_ms: Callable[[], int] = system_ms,
+    now_ms: Callable[[], int] = unix_now_ms,
 ) -> list[FileEntry]:
     """Remove files whose records are all older than `keep_ms` from the archive; a later run deletes
     them. Return them; raises PipelineError.

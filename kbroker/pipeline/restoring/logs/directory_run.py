@@ -7,12 +7,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.restoring.logs.log_restore import LogEncoding, LogRestore
@@ -93,7 +93,7 @@ class DirectoryRun:
     def _write(
         self, restore: LogRestore, tasks: RestoreTasks, spark: Any, events: JobEvents
     ) -> JobReport:
-        for sentence in restore.warnings(time.time_ns() // 1_000_000):
+        for sentence in restore.warnings(unix_now_ms()):
             events.note(f"warning: {sentence}")
         logs: list[LogTask] = []
 
@@ -164,7 +164,7 @@ def _write_tree(note: RestoreNote, home: str) -> None:
         )
         for topic in note.topics
     ]
-    cluster_id, now_ms = cluster_id_of(note.job_id), time.time_ns() // 1_000_000
+    cluster_id, now_ms = cluster_id_of(note.job_id), unix_now_ms()
     try:
         asyncio.run(write_tree(RealFileSystem(), home, cluster_id, BROKER_ID, topics, now_ms))
     except TreeUnavailableError as error:

@@ -20,6 +20,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
@@ -203,7 +204,7 @@ class PartitionWriting:
 
     def _append(self, batch: RowBatch) -> None:
         data = batch.built()
-        self._log.append_as_follower(data, _now_ms())
+        self._log.append_as_follower(data, unix_now_ms())
         self.rows += batch.header.record_count
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= FLUSH_BYTES:
@@ -214,14 +215,10 @@ class PartitionWriting:
 
 class _Clock:
     def now_ms(self) -> int:
-        return _now_ms()
+        return unix_now_ms()
 
     def monotonic_ms(self) -> float:
         return time.monotonic() * 1_000
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @contextmanager

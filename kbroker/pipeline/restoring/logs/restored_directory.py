@@ -13,7 +13,6 @@ removes the folder finds that nothing else is left to do.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -21,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.errors import Trouble
 from kbroker.log.directories.unfinished_restore import NOTE_FILE, RESTORE_FOLDER
 from kbroker.log.disk.checkpoint import (
@@ -158,7 +158,7 @@ class RestoredDirectory:
         for file in (RECOVERY_POINT_CHECKPOINT_FILE, REPLICATION_OFFSET_CHECKPOINT_FILE):
             write_offset_checkpoint(self._file_system, f"{self.path}/{file}", ends)
         meta = MetaProperties(0, cluster_id, BROKER_ID)
-        write_meta_properties(self._file_system, self.path, meta, time.time_ns() // 1_000_000)
+        write_meta_properties(self._file_system, self.path, meta, unix_now_ms())
         write_clean_shutdown(self._file_system, self.path)  # syncs the new names, too
 
     def _read_note(self) -> RestoreNote | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.topic_changes import made_topics
+from kbroker.client.wall_clock import unix_now_ms
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restoring.restore_plan import RestorePlan
 from kbroker.pipeline.restoring.restore_tasks import RestoreTasks
@@ -46,7 +46,7 @@ class TopicsRun:
             self._make_missing(links, restore, events)  # a refused run claims nothing
             job_id = held.claim(identity, PlacesElsewhere()).job_id
             restore.claim_topics(links)
-            for sentence in restore.warnings(links, time.time_ns() // 1_000_000):
+            for sentence in restore.warnings(links, unix_now_ms()):
                 events.note(f"warning: {sentence}")
             tasks = RestoreTasks(restore.board, self.plan.rows, "transaction")
             begun = partial(restore.tasks, job_id)
