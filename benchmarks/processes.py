@@ -94,7 +94,12 @@ def kbroker(*options: str, port: int = 0) -> Iterator[RunningBroker]:
         "--listen", f"127.0.0.1:{port}", "--data", f"{directory}/data", *options,
     ]  # fmt: skip
     started_at = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},  # an installed broker has its byte code
+    )
     try:
         apache_kafka.wait_for_port(port, process)
         bootstrap, data = f"127.0.0.1:{port}", Path(directory, "data")
