@@ -29,6 +29,7 @@ RUN = DOCKER / "run"
 HEALTHCHECK = DOCKER / "healthcheck"
 STAGES = [pytest.param(stage, id=name) for name, stage in stages().items()]
 READY = "Kafka Server started. Transitioning from RECOVERY to RUNNING.\n"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # As the module of Testcontainers for Java starts apache/kafka; the ports are free ones.
 TESTCONTAINERS = {
     "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
@@ -73,6 +74,12 @@ def started(tmp_path: Path, **variables: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def kbroker(*words: str, directory: Path) -> None:
+    """Run a command in the directory, which has to succeed."""
+    command = [sys.executable, "-m", "kbroker.cli", *words]
+    subprocess.run(command, cwd=directory, capture_output=True, check=True)
 
 
 def settings_given(
@@ -202,6 +209,54 @@ def test_the_health_check_asks_the_listener_that_is_set(tmp_path: Path) -> None:
     assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
 
 
+def test_users_and_certificates_of_variables_and_of_a_jaas_file_are_those_of_the_container(
+    tmp_path: Path,
+) -> None:
+    kbroker("cert", "make", "secrets", directory=tmp_path)
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(f'KafkaServer {{ {PLAIN} required user_bob="bob-secret"; }};')
+    tls, plain = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    variables = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": f"SASL_SSL://{tls},SASL_PLAINTEXT://{plain},CONTROLLER://:1",
+        "KAFKA_ADVERTISED_LISTENERS": f"SASL_SSL://{tls},SASL_PLAINTEXT://{plain}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+            "CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+        ),
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "SASL_SSL",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_SASL_MECHANISM_INTER_BROKER_PROTOCOL": "PLAIN",
+        "KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG": (
+            f'{PLAIN} required username="broker" password="x" user_broker="x" user_ann="ann-secret";'
+        ),
+        "KAFKA_SSL_KEYSTORE_TYPE": "PEM",
+        "KAFKA_SSL_KEYSTORE_LOCATION": str(tmp_path / "secrets" / "broker.pem"),
+        "KAFKA_OPTS": f"-Djava.security.auth.login.config={jaas}",
+        "KAFKA_LOG_DIRS": str(tmp_path / "d"),
+        "KBROKER_HTTP_LISTENERS": "127.0.0.1:0",
+    }
+    with started(tmp_path, **variables) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        try:
+            for user, address, more in (
+                ("ann", tls, "security.protocol=SASL_SSL\nssl.ca.location=secrets/ca.pem"),
+                ("bob", plain, "security.protocol=SASL_PLAINTEXT"),
+            ):
+                login = f"sasl.username={user}\nsasl.password={user}-secret\nsasl.mechanism=PLAIN"
+                (tmp_path / user).write_text(f"{login}\n{more}\n")
+                there = ("--bootstrap", address, "--command-config", user)
+                kbroker("topic", "create", user, *there, directory=tmp_path)
+        finally:
+            process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+
+    assert READY in lines
+    assert [line for line in said.splitlines() if "closed connection" in line] == []
+
+
 @pytest.mark.parametrize("name", ["kafka-topics.sh", "kafka-topics"])
 def test_a_tool_is_that_of_the_name_by_which_it_is_called(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(DOCKER / "kafka-tool")
@@ -281,6 +336,16 @@ def test_compose_files_name_settings_that_have_an_effect(tmp_path: Path, path: P
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
 def test_compose_files_have_settings_at_all(path: Path) -> None:
     assert any(environments(path))
+
+
+def test_the_shown_container_with_logins_starts_without_a_warning(tmp_path: Path) -> None:
+    (page,) = (DOCKER.parent / "docs").glob("testing.md")
+    (environment,) = (each for each in environments(page) if "KAFKA_SSL_KEYSTORE_TYPE" in each)
+    given = settings_given(tmp_path, **environment)
+
+    loaded = load_settings(SettingSources(environment=given | environment))
+    assert loaded.warnings == ()
+    assert loaded.config.end_points()[0].security_protocol == "SASL_SSL"
 
 
 def test_compose_files_run_commands_that_exist() -> None:
