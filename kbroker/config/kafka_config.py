@@ -337,6 +337,7 @@ class KafkaConfig:
             raise ConfigError("log.dirs is not set: the prod profile needs a data directory")
         self._check_inter_broker()
         self._check_control_plane()
+        self._check_early_start()
         names = {end_point.listener_name for end_point in self.end_points()}
         for end_point in self.advertised_end_points():
             if end_point.listener_name not in names:
@@ -394,6 +395,13 @@ class KafkaConfig:
             f"the listener of other brokers, {name}, is not among advertised.listeners: set "
             f"{listener} to one of {', '.join(names)}"
         )
+
+    def _check_early_start(self) -> None:
+        setting = "early.start.listeners"
+        early = filter(None, map(str.strip, str(self.value(setting) or "").split(",")))
+        for name in early:
+            if name.upper() not in listener_names(self.socket_server.listeners):
+                raise invalid_value(setting, name, "listeners has no such listener")
 
     def _check_control_plane(self) -> None:
         name = self.control_plane_listener_name()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -70,12 +71,13 @@ def fetch(
     connection = _connection(place)
     guard = None
     is_late = threading.Event()
+    end_s = time.monotonic() + place.total_s
     try:
-        connection.connect()
+        connection.connect()  # TLS has its own time limit
         plain = connection.sock
         plain.settimeout(place.read_s)
         # Not the socket's own method: that of TLS would go on without TLS.
-        guard = threading.Timer(place.total_s, _cut, [plain, is_late])
+        guard = threading.Timer(max(0.0, end_s - time.monotonic()), _cut, [plain, is_late])
         guard.daemon = True
         guard.start()
         target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"

@@ -93,17 +93,25 @@ def test_a_variable_whose_provider_is_not_declared_is_a_mistake(home: Path) -> N
         ({"file.param.allowed.paths": "HOME/secrets"}, "${file:HOME/some.properties:threads}"),
         ({"file.param.allowed.paths": "HOME/sec"}, "${file:HOME/secrets/password:threads}"),
         ({"dir.param.allowed.paths": "HOME/secrets"}, "${dir:HOME/secrets/..:some.properties}"),
+        ({"file.param.allowed.paths": "HOME/sec"}, "${file:HOME/sec/link:threads}"),
+        ({"dir.param.allowed.paths": "HOME/sec"}, "${dir:HOME/sec:link}"),
         ({"env.param.allowlist.pattern": "THREAD"}, "${env:THREADS}"),
     ],
 )
 def test_what_is_not_allowed_is_not_read(home: Path, params: dict[str, str], text: str) -> None:
     (home / "sec").mkdir()
+    (home / "sec" / "link").symlink_to(home / "some.properties")
     there = {name: value.replace("HOME", str(home)) for name, value in params.items()}
     with pytest.raises(ConfigError, match="does not let"):
         values_of(home, there, num_io_threads=text)
 
 
 def test_what_is_allowed_is_read(home: Path) -> None:
+    (home / "here").symlink_to(home / "secrets")
+    (home / "secrets" / "threads").write_text("4")
+    through_a_link = {"dir.param.allowed.paths": f"{home}/here"}
+    given = "${dir:HOME/here:threads}"
+    assert values_of(home, through_a_link, num_io_threads=given) == {"num.io.threads": "4"}
     allowed = {
         "file.param.allowed.paths": f"{home}/secrets,{home}",
         "env.param.allowlist.pattern": "THREAD.*",
