@@ -1,7 +1,7 @@
 """Sessions: who has logged in over HTTP, for as long as that holds.
 
-Law: there are no more than `MOST`, of which the one that has rested for longest makes room. A
-session ends when nobody has asked for `IDLE_S`, after `LONGEST_S` in any case, and at the next look
+Law: there are no more than `most`, of which the one that has rested for longest makes room. A
+session ends when nobody has asked for `idle_s`, after `longest_s` in any case, and at the next look
 after a change that leaves its user without this password; what it has asked for ends with it. Keys
 are kept as hashes. Passwords are kept as long as their sessions, as the console logs in by them.
 
@@ -22,11 +22,17 @@ from kbroker.sasl.login import Login
 
 _log = logging.getLogger(__name__)
 
-MOST: Final = 64
-IDLE_S: Final = 30 * 60.0
-LONGEST_S: Final = 12 * 3600.0
-LOOK_S: Final = 0.5
 _GONE: Final[MutableMapping[str, Any]] = {"type": "http.disconnect"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """The bounds of the sessions of one address."""
+
+    most: int = 64
+    idle_s: float = 30 * 60.0
+    longest_s: float = 12 * 3600.0
+    look_s: float = 0.5
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -64,12 +70,17 @@ class Sessions:
     """The sessions of one address, by the hashes of what their owners show."""
 
     def __init__(
-        self, make_pages: MakePages, still_holds: StillHolds, changes: Callable[[], int]
+        self,
+        make_pages: MakePages,
+        still_holds: StillHolds,
+        changes: Callable[[], int],
+        limits: SessionLimits | None = None,
     ) -> None:
         """`changes` counts the changes of users; any thread may ask it."""
         self._make_pages = make_pages
         self._still_holds = still_holds
         self._changes = changes
+        self._limits = limits or SessionLimits()
         self._kept: OrderedDict[bytes, Session] = OrderedDict()  # by their last use
         self._seen_changes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -93,7 +104,7 @@ class Sessions:
         session = Session(login, self._make_pages(login), now_s, now_s)
         self.end(key)
         self._kept[key] = session
-        while len(self._kept) > MOST:
+        while len(self._kept) > self._limits.most:
             self.end(next(iter(self._kept)))
         if self._timer is None:
             self._look_later()
@@ -116,13 +127,14 @@ class Sessions:
             self.end(key)
 
     def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+        self._timer = asyncio.get_running_loop().call_later(self._limits.look_s, self._look)
 
     def _look(self) -> None:
         """End what is over, and ask for those whose users may have changed."""
-        now_s = _now_s()
+        now_s, limits = _now_s(), self._limits
         for key, session in list(self._kept.items()):
-            if now_s - session.used_s >= IDLE_S or now_s - session.began_s >= LONGEST_S:
+            age_s, rest_s = now_s - session.began_s, now_s - session.used_s
+            if rest_s >= limits.idle_s or age_s >= limits.longest_s:
                 self.end(key)
         self._timer = None
         if not self._kept:

@@ -2,8 +2,10 @@
 HTTP Basic, and how they log in and out.
 
 Law: a wrong password and a name that nobody has get the same answer, which waits as at a listener;
-no more than `WAITING_MOST` wait, of which the oldest is then given at once. A login never goes on
-with a session that was there before it. Nothing here leads a browser to another site.
+no more than `WAITING_MOST` wait, of which the oldest is then given at once. No more passwords are
+checked at a time than `CHECKED_MOST`, and of one address than `CHECKED_OF_ONE_MOST`: what comes
+beyond is turned away. A login never goes on with a session that was there before it. Nothing here
+leads a browser to another site.
 
 Owned by the loop of the HTTP thread.
 """
@@ -15,7 +17,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
@@ -23,15 +25,19 @@ from urllib.parse import parse_qs, quote, urlsplit
 from kbroker.http.answers import Answer, Application, Receive, said
 from kbroker.http.guard import Headers
 from kbroker.http.sessions import Session, Sessions
+from kbroker.network.strangers import network_of
 from kbroker.sasl.login import Login
 
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
 WAITING_MOST: Final = 64
+CHECKED_MOST: Final = 128
+CHECKED_OF_ONE_MOST: Final = 16
 _FORM_BYTES_MAX: Final = 8 * 1024
 _FIELDS_MAX: Final = 10
 _KEY_BYTES: Final = 32
 _REFUSED: Final = "no such user, or a wrong password"
+_TOO_MANY: Final = "too many passwords come at once: try again"
 _BUSY: Final = "the broker is starting, or busy: try again"
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -65,6 +71,7 @@ class Users:
         self._changes = changes
         self._login_page = login_page
         self._secret = secrets.token_bytes(_KEY_BYTES)
+        self._checked: Counter[str] = Counter()  # by address, those that are checked now
         self._waiting: OrderedDict[asyncio.Event, None] = OrderedDict()
         self.sessions = Sessions(make_pages, self._still_holds, changes)
 
@@ -147,10 +154,18 @@ class Users:
     ) -> Session | tuple[int, str]:
         """Begin a session, or say why not."""
         as_of = self._changes()
+        host = scope["client"][0]
+        network = network_of(host)
+        of_one, all_of_them = self._checked[network], self._checked.total()
+        if of_one >= CHECKED_OF_ONE_MOST or all_of_them >= CHECKED_MOST:
+            return 429, _TOO_MANY
+        self._checked[network] += 1
         try:
-            verdict = await self._check(scope["client"][0], name, password)
+            verdict = await self._check(host, name, password)
         except TimeoutError:
             return 503, _BUSY
+        finally:
+            self._checked -= Counter([network])
         if verdict.mechanism is None:
             await self._wait(verdict.wait_ms)
             return 401, _REFUSED

@@ -53,7 +53,7 @@ class Strangers:
         left_s = max(0.0, DEADLINE_MS - age_ms) / 1000
         loop = asyncio.get_running_loop()
         self._deadlines[channel] = loop.call_later(left_s, self._end, channel, NO_LOGIN)
-        network = _network(channel.connection.peer_host)
+        network = network_of(channel.connection.peer_host)
         self._by_network.setdefault(network, {})[channel] = None
         if len(self._deadlines) > STRANGERS_MAX:
             most = max(self._by_network.values(), key=len)
@@ -65,7 +65,7 @@ class Strangers:
         if deadline is None:
             return
         deadline.cancel()
-        network = _network(channel.connection.peer_host)
+        network = network_of(channel.connection.peer_host)
         of_network = self._by_network[network]
         del of_network[channel]
         if not of_network:
@@ -73,7 +73,7 @@ class Strangers:
 
     def failed(self, host: str, now_ms: float) -> float:
         """Count a failed login. Returns for how many milliseconds its answer waits."""
-        network = _network(host)
+        network = network_of(host)
         since_ms, count = self._failures.get(network, (now_ms, 0))
         if now_ms - since_ms >= _MINUTE_MS:
             since_ms, count = now_ms, 0
@@ -89,7 +89,7 @@ class Strangers:
         self._close(channel, reason)
 
 
-def _network(host: str) -> str:
+def network_of(host: str) -> str:
     """The address itself, or of IPv6 its first half: one machine may have all addresses of that."""
     if ":" not in host:
         return host
