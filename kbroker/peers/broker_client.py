@@ -21,6 +21,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
@@ -172,7 +173,7 @@ class BrokerClient:
             return connection
 
         try:
-            await self._way.connect(make, self.end_point.host, self.end_point.port)
+            await self._connect(make)
             assert connection is not None, "a connection was made"
             self._connection = connection
             await connection.negotiate()
@@ -183,6 +184,12 @@ class BrokerClient:
             raise
         self._refusals = 0
         return connection
+
+    async def _connect(self, make: Callable[[], BrokerConnection]) -> None:
+        try:
+            await self._way.connect(make, self.end_point.host, self.end_point.port)
+        except UnicodeError as error:  # a broker may register with anything as its host
+            raise ConnectionRefusedError(f"{self._peer} has no name that can be found") from error
 
     async def _log_in(self, connection: BrokerConnection) -> None:
         if self._way.log_in is None:

@@ -16,6 +16,8 @@ from kbroker.sasl.client_login import NONCE_BYTES, ClientLogin, LoginFailedError
 from kbroker.sasl.login import Login, NoTokenError
 from kbroker.sasl.scram_keys import SaltedPasswords
 
+_SAID_CHARACTERS = 200  # of what the other broker says, which is a line of the log
+
 
 class BrokerLogin:
     """The same login at every broker of the cluster."""
@@ -46,16 +48,16 @@ class BrokerLogin:
         return exchange.session_ms / 1000 or None
 
     def _sentence(self, login: Login, failure: LoginFailedError, peer: str) -> str:
-        mechanism = login.mechanism
+        mechanism, said = login.mechanism, str(failure)[:_SAID_CHARACTERS]
         if failure.trouble is LoginTrouble.REFUSED:
             who = f" of {login.username}" if login.username else ""
             return (
-                f"{peer} refuses the login{who} with {mechanism} ({failure}): check "
+                f"{peer} refuses the login{who} with {mechanism} ({said}): check "
                 f"{self._setting}, and the users of that broker"
             )
         if failure.trouble is LoginTrouble.NOT_OFFERED:
             return (
-                f"{peer} does not offer the login {mechanism} ({failure}): "
+                f"{peer} does not offer the login {mechanism} ({said}): "
                 "sasl.mechanism.inter.broker.protocol has to be among its sasl.enabled.mechanisms"
             )
-        return f"{peer} does not go through the login {mechanism}: {failure}"
+        return f"{peer} does not go through the login {mechanism}: {said}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from kbroker.config.pem_text import certificates_in, private_key_in
 from kbroker.config.tls_settings import ClientTls, Pem, TlsSettings
 from kbroker.errors import ConfigError
+from kbroker.small_files import read_small_file
 from kbroker.tls.certificate import Certificate, first_certificate
 from kbroker.tls.pem_files import private_file
 
@@ -133,8 +134,7 @@ def _read(pem: Pem, *, with_key: bool) -> Pem:
     if pem.file is None or pem.certificates is not None:
         return pem
     try:
-        with open(pem.file, encoding="latin-1") as file:
-            text = file.read(_FILE_BYTES_MAX)
+        text = read_small_file(pem.file, _FILE_BYTES_MAX).decode("latin-1")
     except OSError as error:
         raise _unusable(pem, error.strerror or str(error)) from error
     certificates = _part(pem, certificates_in, text)

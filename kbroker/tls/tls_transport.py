@@ -137,10 +137,12 @@ async def open_tls(
     OSError, by `explain` where it is one of TLS. Other suites of TLS 1.3 than those given are
     refused; without any, none is.
     """
-    host = address[0]
-    sock = context.wrap_socket(
-        await _connected(*address), server_hostname=host, do_handshake_on_connect=False
-    )
+    plain = await _connected(*address)
+    try:
+        sock = context.wrap_socket(plain, server_hostname=address[0], do_handshake_on_connect=False)
+    except ValueError as error:  # no certificate can have such a name
+        plain.close()
+        raise OSError(f"{address[0]!r} cannot stand in a certificate") from error
     try:
         await _shake_hands(sock)
         suite = other_suite(sock, suites_of_1_3)

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
+
+from kbroker.small_files import read_small_file
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -67,7 +68,7 @@ def fetch(
     """Fetch what is there, or post a form there. Raises OSError with a sentence."""
     parts = urlsplit(place.url)
     if parts.scheme == "file":
-        return WebAnswer(OK, _file(url2pathname(parts.path)))
+        return WebAnswer(OK, read_small_file(url2pathname(parts.path), BYTES_MAX))
     connection = _connection(place)
     guard = None
     is_late = threading.Event()
@@ -103,14 +104,6 @@ def _connection(place: WebPlace) -> HTTPConnection:
     if parts.scheme == "https":
         return HTTPSConnection(host, parts.port, timeout=place.connect_s, context=place.tls)
     return HTTPConnection(host, parts.port, timeout=place.connect_s)
-
-
-def _file(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        content = file.read(BYTES_MAX + 1)
-    if len(content) > BYTES_MAX:
-        raise OSError(f"{path} has more than {BYTES_MAX:,} bytes")
-    return content
 
 
 def _cut(plain: socket.socket, is_late: threading.Event) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from kbroker.model import EndPoint
 from kbroker.peers.broker_client import BrokerClient
+from kbroker.peers.tls_connect import connect_unverified
+from kbroker.peers.way import PLAIN_WAY, Way
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -132,8 +134,10 @@ async def test_a_closed_port_is_refused() -> None:
         await BrokerClient(end_point, "1", 20_000).send(HeartbeatRequest())
 
 
-async def test_a_host_nobody_knows_is_an_os_error() -> None:
-    end_point = EndPoint(listener_name="PLAINTEXT", host="no-such-host.invalid", port=1)
+@pytest.mark.parametrize("way", [PLAIN_WAY, Way(connect_unverified)], ids=["plain", "tls"])
+@pytest.mark.parametrize("host", ["no-such-host.invalid", f"{'x' * 70}.invalid", ".invalid"])
+async def test_a_host_nobody_knows_is_an_os_error(way: Way, host: str) -> None:
+    end_point = EndPoint(listener_name="PLAINTEXT", host=host, port=1)
 
     with pytest.raises(OSError):  # noqa: PT011  the loops have different classes for it
-        await BrokerClient(end_point, "1", 20_000).send(HeartbeatRequest())
+        await BrokerClient(end_point, "1", 20_000, way=way).send(HeartbeatRequest())

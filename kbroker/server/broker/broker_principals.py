@@ -71,13 +71,13 @@ class BrokerPrincipals:
                 certificate_name=None if certificate is None else subject_name(certificate),
                 certificate=certificate,
             )
-            principal = self._build(client)
+            principal = str(self._build(client))
         except NoRuleError as error:
             raise ProtocolError(str(error)) from error
-        except Exception as error:  # of whatever kind a builder of users raises
+        except BaseException as error:  # `sys.exit` of a builder would end the broker
             _log.error("%s ended by a bug: %r", _BUILDER, error)
             raise ProtocolError(f"{_BUILDER} found no principal for it") from error
-        kind, separator, user = str(principal).partition(":")
+        kind, separator, user = principal.partition(":")
         if not (kind and separator and user):
             raise ProtocolError(f"{_BUILDER} gave it {principal!r}, which is not like User:x")
         connection.principal = f"{kind}:{user}"

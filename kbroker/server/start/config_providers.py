@@ -20,6 +20,7 @@ from kbroker.config.kafka_config import key_among
 from kbroker.config.properties_file import parse_properties
 from kbroker.errors import ConfigError
 from kbroker.near_names import did_you_mean
+from kbroker.small_files import read_small_file
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 # ${provider:path:key}, or without a path: Kafka's own pattern.
@@ -121,7 +122,7 @@ def _directories(params: Mapping[str, str], _environment: Mapping[str, str]) -> 
     def look(path: str, key: str) -> str:
         if not key or PurePath(key).name != key:
             raise ConfigError(f"'{key}' is not the name of a file in {path}")
-        _let_in(path, allowed)  # without one, the key alone would be
+        _let_in(path, allowed)  # without a path the key alone would be read
         return _content(_let_in(os.path.join(path, key), allowed))
 
     return look
@@ -183,13 +184,8 @@ def _content(path: str) -> str:
         if not os.path.isfile(path):
             reason = "it is a directory" if os.path.isdir(path) else "there is no such file"
             raise ConfigError(f"{path} cannot be read: {reason}")
-        with open(path, "rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        return read_small_file(path, _MOST_BYTES).decode()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > _MOST_BYTES:
-        raise ConfigError(f"{path} has more than {_MOST_BYTES} bytes")
-    try:
-        return content.decode()
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8") from None  # which would have the bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -66,6 +67,8 @@ def test_files_that_are_no_use_are_named_with_what_mends_them(
     stranger, no_key, broken = (tmp_path / name for name in ("mixed.pem", "no.pem", "broken.pem"))
     stranger.write_text(other.key.read_text() + broker.certificate.read_text())
     no_key.write_text(broker.certificate.read_text())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
     broken.write_text(other.key.read_text() + other.certificate.read_text().replace("M", "N"))
 
     def file(path: Path, **more: str) -> dict[str, str]:
@@ -74,6 +77,7 @@ def test_files_that_are_no_use_are_named_with_what_mends_them(
     trusted = {"ssl.client.auth": "required", "ssl.truststore.type": "PEM", **file(other.pem)}
     refused = [
         (file(Path("/missing.pem")), "ssl.keystore.location=/missing.pem cannot be used: No such"),
+        (file(pipe), "cannot be used: it is a pipe or a device"),
         (file(tmp_path), "Is a directory"),
         (file(no_key), "it has 0 of -----BEGIN PRIVATE KEY-----, instead of one"),
         (file(broken), "the certificate cannot be read"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from pathlib import Path
@@ -37,8 +38,9 @@ def test_what_is_too_large_or_not_there_is_an_error(tmp_path: Path) -> None:
             with pytest.raises(OSError, match="more than 1,048,576 bytes"):
                 fetch(WebPlace(url=place))
 
-    for place in (url, (tmp_path / "missing").as_uri()):
-        with pytest.raises(OSError, match=r"refused|No such file"):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (url, (tmp_path / "missing").as_uri(), (tmp_path / "pipe").as_uri()):
+        with pytest.raises(OSError, match=r"refused|No such file|it is a pipe"):
             fetch(WebPlace(url=place))
 
 
