@@ -127,8 +127,7 @@ def _kafka(door: Door, heard: Heard, protocol: str) -> Cause:
             "tls-on-plain-port",
             f"a broker answers there without TLS, and security.protocol is {protocol}",
             "The handshake fails: clients see an unexpected end of the connection.",
-            "Give the port that speaks TLS, or security.protocol="
-            f"{protocol.replace('SSL', 'PLAINTEXT')}.",
+            f"Give the port that speaks TLS, or {_security(heard, protocol, 'PLAINTEXT')}.",
         )
     return _login(door, heard, protocol, "PLAINTEXT")
 
@@ -139,10 +138,19 @@ def _kafka_over_tls(door: Door, heard: Heard, protocol: str) -> Cause:
             "plain-on-tls-port",
             f"a broker answers there over TLS, and security.protocol is {protocol}",
             "Clients without TLS see connections that end, or answers of impossible sizes.",
-            f"Give security.protocol={protocol.replace('PLAINTEXT', 'SSL')}, and "
-            "ssl.ca.location=FILE if its certificate is from an authority of your own.",
+            f"Give {_security(heard, protocol, 'SSL')}, and ssl.ca.location=FILE if its "
+            "certificate is from an authority of your own.",
         )
     return _login(door, heard, protocol, "SSL")
+
+
+def _security(heard: Heard, protocol: str, transport: str) -> str:
+    """Properties for a port of this transport, with a login if one is asked for or was given."""
+    if heard.mechanisms:
+        login = f" with a login (sasl.mechanism={' or '.join(heard.mechanisms)})"
+        return f"security.protocol=SASL_{transport}{login}"
+    is_for_login = protocol.startswith("SASL_") and heard.mechanisms is None
+    return f"security.protocol={'SASL_' if is_for_login else ''}{transport}"
 
 
 def _login(door: Door, heard: Heard, protocol: str, transport: str) -> Cause:

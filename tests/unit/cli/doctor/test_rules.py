@@ -159,6 +159,23 @@ def test_a_login_that_is_not_that_of_the_port_is_named(
     assert codes(seen) == {code: "error"}
 
 
+@pytest.mark.parametrize(
+    ("mechanisms", "protocol", "mends"),
+    [
+        (("PLAIN",), "PLAINTEXT", "security.protocol=SASL_SSL with a login (sasl.mechanism=PLAIN)"),
+        ((), "SASL_PLAINTEXT", "security.protocol=SSL,"),
+        (None, "SASL_PLAINTEXT", "security.protocol=SASL_SSL,"),
+    ],
+)
+def test_all_that_a_port_with_tls_asks_for_is_named_at_once(
+    mechanisms: tuple[str, ...] | None, protocol: str, mends: str
+) -> None:
+    heard = Heard(speech=Speech.KAFKA_OVER_TLS, mechanisms=mechanisms)
+
+    (finding,) = diagnose(with_door(protocol, refusal="no", heard=heard))
+    assert (finding.code, mends in finding.mends) == ("plain-on-tls-port", True)
+
+
 def test_a_certificate_that_is_not_trusted_is_no_trouble_of_the_login() -> None:
     heard = Heard(speech=Speech.KAFKA_OVER_TLS, mechanisms=("PLAIN",))
     refusal = "the broker's certificate is not made for the name kafka"
