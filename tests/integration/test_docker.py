@@ -64,11 +64,16 @@ def commands(path: Path) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"^ +command: +kbroker (.+)$", text, re.M)]
 
 
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables alone, with a way to the programs."""
+    return {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **variables}
+
+
 def started(tmp_path: Path, **variables: str) -> subprocess.Popen[str]:
     """The script of the container, with nothing else in its environment."""
     return subprocess.Popen(
         [RUN],
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **variables},
+        env=environment(variables),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -190,14 +195,13 @@ def test_the_health_check_asks_the_listener_that_is_set(tmp_path: Path) -> None:
         "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
         "KAFKA_LOG_DIRS": str(tmp_path / "d"),
     }
-    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **variables}
     with started(tmp_path, **variables) as process:
         assert process.stdout is not None
         process.stdout.readline()
 
         check = subprocess.run(
             [HEALTHCHECK],
-            env=environment,
+            env=environment(variables),
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -249,6 +253,7 @@ def test_users_and_certificates_of_variables_and_of_a_jaas_file_are_those_of_the
                 (tmp_path / user).write_text(f"{login}\n{more}\n")
                 there = ("--bootstrap", address, "--command-config", user)
                 kbroker("topic", "create", user, *there, directory=tmp_path)
+            subprocess.run([HEALTHCHECK], env=environment(variables), cwd=tmp_path, check=True)
         finally:
             process.send_signal(signal.SIGTERM)
         _, said = process.communicate()
