@@ -83,7 +83,11 @@ class Handshakes:
 
     async def _step(self, step: Callable[[], None], host: str) -> None:
         await self._turn(host)
-        done = asyncio.get_running_loop().run_in_executor(self._pool, step)
+        try:
+            done = asyncio.get_running_loop().run_in_executor(self._pool, step)
+        except RuntimeError as error:  # of the system's limit
+            self._next(error)
+            raise OSError("there is no thread for a handshake") from error
         done.add_done_callback(self._next)
         try:
             await asyncio.shield(done)

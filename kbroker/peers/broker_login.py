@@ -43,6 +43,8 @@ class BrokerLogin:
                 request = await asyncio.to_thread(exchange.receive, await ask(request))
         except LoginFailedError as failure:
             raise NotLetInError(self._sentence(login, failure, peer)) from failure
+        except RuntimeError as error:  # of the system's limit of threads
+            raise OSError(f"there is no thread for a login at {peer}") from error
         except NoTokenError as error:
             raise NotLetInError(f"no login at {peer}: {error}") from error
         return exchange.session_ms / 1000 or None

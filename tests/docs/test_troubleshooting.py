@@ -45,6 +45,8 @@ NO_LINES = {  # parts and ends of lines, what only clients hear, and what is log
     "str | None",
     "the ... known ones stay in force",
     "the broker at ...:...",
+    "there is no thread for a handshake",
+    "there is no thread for a login at ...",
     "tokens without an exchange",
 }
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "kbroker").rglob("*.py")}

@@ -48,6 +48,25 @@ async def test_a_step_that_fails_after_it_was_given_up_is_no_news() -> None:
     handshakes.close()
 
 
+async def test_a_thread_that_is_not_to_be_had_costs_one_handshake_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    handshakes = Handshakes(threads=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no thread for a handshake"):
+                await handshakes.complete(cast(ssl.SSLSocket, Refusing("x")), "127.0.0.1")
+
+    with pytest.raises(HandshakeError):
+        await handshakes.complete(cast(ssl.SSLSocket, Refusing("x")), "127.0.0.1")
+
+    handshakes.close()
+
+
 class Refusing:
     """A socket whose client does not trust the broker's certificate."""
 
