@@ -29,7 +29,9 @@ STATUS = struct.Struct("i")  # as of os.waitpid, when the process has ended
 
 
 class ForkedKbroker(subprocess.Popen[Any]):
-    """A Popen of `kbroker ARGUMENTS`, with its options for text, pipes, environment and folder."""
+    """A Popen of `kbroker ARGUMENTS`, with its options for text, pipes, environment, folder and a
+    session of its own.
+    """
 
     def __init__(self, *arguments: str, **options: Any) -> None:
         super().__init__([*arguments], **options)
@@ -38,7 +40,7 @@ class ForkedKbroker(subprocess.Popen[Any]):
     # Its signature is that of Python 3.11 to 3.13.
     def _execute_child(self, args: list[str], *rest: Any) -> None:
         preexec_fn, pass_fds, cwd, env, start_new_session = (rest[n] for n in (1, 3, 4, 5, 20))
-        assert (preexec_fn, pass_fds, start_new_session) == (None, (), False), "start a program"
+        assert (preexec_fn, pass_fds) == (None, ()), "start a program"
         pipes = rest[9:15]  # parent's and child's ends of standard input, output and error
         ends = (pipes[0], pipes[3], pipes[5])
         self._ended, told = os.pipe()
@@ -48,6 +50,7 @@ class ForkedKbroker(subprocess.Popen[Any]):
                     "arguments": args,
                     "directory": os.fspath(cwd or os.getcwd()),
                     "environment": dict(os.environ if env is None else env),
+                    "has_session": start_new_session,
                 },
                 [*(number if end == -1 else end for number, end in enumerate(ends)), told],
             )

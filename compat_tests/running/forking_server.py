@@ -127,6 +127,8 @@ def _run(command: dict[str, Any], standard: list[int]) -> None:
     import kbroker.cli.__main__ as entry
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if command["has_session"]:
+        os.setsid()
     for number, descriptor in enumerate(standard):
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from kbroker.testing import Broker
 from tests.docs.pages import ROOT, section, shown_commands, text_of
 from tests.docs.terminals import run
+from tests.fakes.running.forked_broker import Broker
 from tests.source_trees import parsed
 
 PAGE = section(text_of("troubleshooting"), "## Ask the doctor")

@@ -10,9 +10,9 @@ import pytest
 
 from compat_tests.running.prerequisites import require_program
 from kbroker.cli.cluster.partition_states import MIN_ISR
-from kbroker.testing import Broker
 from tests.docs.pages import blocks, text_of
 from tests.docs.terminals import run, what_may_be_missing
+from tests.fakes.running.forked_broker import Broker
 
 
 def of_page(page: str, word: str) -> str:

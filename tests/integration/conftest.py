@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from kbroker.server.start.event_loop import EventLoopKind, loop_factory
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 
 def pytest_asyncio_loop_factories(

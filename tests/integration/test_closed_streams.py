@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 
 def run_without(closed: Sequence[int], *command: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compat_tests.commands.command_line import FINE, Done, run
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 RECORDS = "".join(f"{number}\n" for number in range(1_000))
 

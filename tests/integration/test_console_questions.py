@@ -47,7 +47,7 @@ from kbroker.console.transactions import abort, producers, transaction, transact
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 NOW_MS = 1_795_257_570_000
 PAUSED = {"log.retention.ms": "-1"}

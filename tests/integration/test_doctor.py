@@ -47,7 +47,6 @@ from kbroker.sasl.login_gate import DOCTORS_MECHANISM
 from kbroker.server.start.local_cluster import LocalCluster
 from kbroker.server.start.local_configs import configs_of_brokers
 from kbroker.server.system_clock import SystemClock
-from kbroker.testing import Broker
 from tests.fakes.brokers.scripted_broker import (
     Listener,
     ScriptedBroker,
@@ -59,6 +58,7 @@ from tests.fakes.brokers.scripted_broker import (
     web,
     zookeeper,
 )
+from tests.fakes.running.forked_broker import Broker
 
 TLS_HANDSHAKE = b"\x16"
 QUICK = ("-X", "request.timeout.ms=300")  # for listeners that say nothing

@@ -11,7 +11,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.scram_users import described_users, offered_mechanisms, with_password
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.server.metadata_tree.tree_users import alter_users_in, users_in
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 ANN = {"ann": {"SCRAM-SHA-512": 4096}}
 

@@ -17,9 +17,9 @@ from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.model import TopicPartition
 from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
 from kbroker.record.record_batch import Record
-from kbroker.testing import Broker
 from tests.fakes.logs.odd_records import odd_batches, odd_records
 from tests.fakes.logs.spoiled_topic import broker_with
+from tests.fakes.running.forked_broker import Broker
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,9 @@ from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.archiving.kept_groups import KeptGroups, ask_groups
 from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
-from kbroker.testing import Broker
 from tests.fakes.archives.arrow_records import BASE_MS, record
 from tests.fakes.archives.parquet_archive import archive_rows
+from tests.fakes.running.forked_broker import Broker
 from tests.integration.client_reads import settled_end
 from tests.integration.mirrored_clusters import write_transaction
 

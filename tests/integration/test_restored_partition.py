@@ -31,7 +31,7 @@ from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
 from kbroker.pipeline.restoring.topics.topic_writer import TopicWriter, WriterOptions
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.produce import ProduceResponse
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)

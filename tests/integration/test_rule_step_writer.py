@@ -16,7 +16,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rule_jobs.step_journal import OUTPUTS, RulesStep
 from kbroker.pipeline.rule_jobs.step_writer import StepWriter
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 SCHEMA = pa.schema(
     [

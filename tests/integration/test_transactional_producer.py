@@ -22,7 +22,7 @@ from kbroker.client.transactional_producer import (
 from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)

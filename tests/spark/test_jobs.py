@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from compat_tests.clients.every_client import create_topic
 from kbroker.pipeline import PipelineError, Stream, archive, audit, lag, mirror, restore, rules
 from kbroker.pipeline.errors import OptionsError
-from kbroker.testing import Broker
 from tests.docs.pages import blocks, printed, text_of
+from tests.fakes.running.forked_broker import Broker
 
 
 def write_sales(bootstrap: str) -> None:

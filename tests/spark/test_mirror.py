@@ -14,7 +14,7 @@ from kbroker.pipeline.mirroring.mirror_task import mirror_partition
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorChoice
 from kbroker.pipeline.spark_job.spread import OverSpark
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 from tests.integration.mirrored_clusters import BASE_MS, check_map, contents, write
 
 PARTITIONS = 3

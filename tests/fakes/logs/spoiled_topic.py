@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 CLEAN_STOP = ".kafka_cleanshutdown"
 

@@ -24,7 +24,7 @@ from compat_tests.running.forked_kbroker import ForkedKbroker
 from compat_tests.running.prerequisites import require_program
 from compat_tests.running.waiting import until
 from compat_tests.wire.wire_client import WireClient
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 HOSTILE: Final = "<b>&amp;\x1b[31m\u202eme"
 LONG_TOPIC: Final = "a-topic-with-a-very-long-name." + "and-so-on." * 15

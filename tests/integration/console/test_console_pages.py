@@ -12,8 +12,8 @@ import pytest
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.web.app import ConsoleApplication
 from kbroker.console.web.console import ConsoleOptions
-from kbroker.testing import Broker
 from tests.fakes.running.console_client import FORM, ConsoleClient
+from tests.fakes.running.forked_broker import Broker
 from tests.fakes.running.waiting import until
 
 

@@ -13,8 +13,8 @@ import pytest
 from compat_tests.running.apache_kafka import free_port
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.web.app import ConsoleApplication
-from kbroker.testing import Broker
 from tests.fakes.running.console_client import ConsoleClient, HttpConsoleClient
+from tests.fakes.running.forked_broker import Broker
 from tests.integration.group_client import GroupClient
 from tests.integration.local_cluster_client import Cluster, running
 

@@ -15,7 +15,7 @@ import pytest
 from compat_tests.running.apache_kafka import free_port
 from compat_tests.running.chromium import ENTER, ESCAPE, TAB, Chromium, chromium, foreign
 from compat_tests.running.prerequisites import NotAvailableError
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 from tests.integration.console.consoled_clusters import (
     ConsoledCluster,
     apache,

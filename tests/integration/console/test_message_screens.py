@@ -27,8 +27,8 @@ from kbroker.console.web.console import ConsoleOptions
 from kbroker.model import TopicPartition as Place
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
 from tests.fakes.running.console_client import Answered, ConsoleClient
+from tests.fakes.running.forked_broker import Broker
 from tests.fakes.running.waiting import until
 
 HOSTILE = '<script>alert(1)</script>"\u202e\u0085'

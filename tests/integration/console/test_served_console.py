@@ -16,7 +16,7 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker.console import console
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.server.broker.kafka_server import KafkaServer
-from kbroker.testing import Broker
+from tests.fakes.running.forked_broker import Broker
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 

@@ -10,8 +10,8 @@ import pytest
 from kbroker.console.consoled_cluster import ConsoledCluster
 from kbroker.console.producing import NewMessage, produce
 from kbroker.console.web.app import ConsoleApplication
-from kbroker.testing import Broker
 from tests.fakes.running.console_client import ConsoleClient
+from tests.fakes.running.forked_broker import Broker
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from kbroker.console.web.console import ConsoleOptions
 from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
 from tests.fakes.running.console_client import ConsoleClient
+from tests.fakes.running.forked_broker import Broker
 
 SETTING, _, VALUE = UNVERIFIED.partition("=")
 ID = "t/<b>"
