@@ -25,6 +25,7 @@ ESCAPE: Final = "\ue00c"
 _PATIENCE_S: Final = 30.0
 _OPTIONS: Final = {
     "browserName": "chrome",
+    "acceptInsecureCerts": True,  # as a person who goes on past the warning
     "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
     "goog:chromeOptions": {
         "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

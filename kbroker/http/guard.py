@@ -22,7 +22,7 @@ sent twice, the last.
 """
 
 _LOCALHOST = "localhost"
-_ELSEWHERE = ("cross-site", "same-site")  # as browsers name the page that a request comes from
+ELSEWHERE = ("cross-site", "same-site")  # as browsers name the page that a request comes from
 _OPENED = ("navigate", "document")  # mode and destination of a link that somebody follows
 
 
@@ -100,7 +100,7 @@ def _is_fetched_elsewhere(headers: Headers) -> bool:
     """Whether a page elsewhere has this fetched, as an image or a script, which has no Origin. It
     could not read the answer, and yet have requests followed, or pages of metrics made.
     """
-    if headers.get("sec-fetch-site") not in _ELSEWHERE:
+    if headers.get("sec-fetch-site") not in ELSEWHERE:
         return False
     return (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) != _OPENED
 

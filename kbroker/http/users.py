@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from kbroker.http.answers import Answer, Application, Receive, said
-from kbroker.http.guard import Headers
+from kbroker.http.guard import ELSEWHERE, Headers
 from kbroker.http.sessions import Session, Sessions
 from kbroker.network.strangers import network_of
 from kbroker.sasl.login import Login
@@ -100,8 +100,11 @@ class Users:
         if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
             path = scope["raw_path"].decode("latin-1")
             query = scope["query_string"].decode("latin-1")
-            after = quote(f"{path}?{query}" if query else path, safe="")
-            return said(303, "log in first", ("location", f"{LOGIN}?next={after}"))
+            here = f"{path}?{query}" if query else path
+            if headers.get("sec-fetch-site") in ELSEWHERE and _own_path(here) == here:
+                # A link elsewhere brings no strict cookie along; asked again from here, it comes.
+                return said(200, "one moment", ("refresh", f"0;url={here}"))
+            return said(303, "log in first", ("location", f"{LOGIN}?next={quote(here, safe='')}"))
         return self._refused(401, sentence, headers)
 
     async def answer(

@@ -23,7 +23,7 @@ from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.start.start_refusals import refusals_of
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
-from tests.fakes.certificates import Authority
+from tests.fakes.certificates import OWN_NAMES, Authority
 
 L = "listener.name.sasl_ssl."
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -37,6 +37,7 @@ SETTINGS = {
     "kbroker.http.listeners": "127.0.0.1:0",
     "kbroker.http.token": "scraper-token",
 }
+NAMES = (*OWN_NAMES, "DNS:broker.example")
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 HTML = {"accept": "text/html,*/*"}
 
@@ -103,7 +104,7 @@ def own_settings(server: KafkaServer, folder: Path) -> str:
 
 async def started(folder: Path, **values: str) -> tuple[KafkaServer, Authority]:
     authority = Authority(folder / "certificates")
-    keys = authority.issue("broker").settings()
+    keys = authority.issue("broker", names=NAMES).settings()
     settings = {**SETTINGS, **keys, "log.dirs": str(folder / "data"), **values}
     server = KafkaServer(KafkaConfig.for_profile("dev", settings))
     await server.startup()
@@ -113,6 +114,8 @@ async def started(folder: Path, **values: str) -> tuple[KafkaServer, Authority]:
 def look_as_nobody(nobody: Browser) -> None:
     assert nobody.ask("/livez").status == 200
     assert nobody.ask("/readyz").status == 200
+    assert nobody.ask("/livez", host="broker.example").status == 200  # as its certificate says
+    assert nobody.ask("/livez", host="evil.example").status == 403
     for path in ("/metrics", "/api/trace", "/api/v1/topics", "/", "/nowhere"):
         refused = nobody.ask(path)
         assert refused.status == 401, path
@@ -244,7 +247,7 @@ async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
         assert (await ask(again.log_in, "first", "other")).status == 303
         # Another certificate, whose authority alone is trusted from now on.
         another = Authority(tmp_path / "certificates", "another")
-        renewed = another.issue("renewed", subject="/CN=broker")
+        renewed = another.issue("renewed", subject="/CN=broker", names=NAMES)
         Path(str(server.parts.storage.config.value("ssl.keystore.location"))).write_text(
             renewed.pem.read_text()
         )

@@ -69,11 +69,12 @@ def http_server_of(config: KafkaConfig, looks: Looks) -> HttpServer | None:
     end_points = config.http_end_points()
     if not end_points:
         return None
+    tls = _tls(config, looks)
     return HttpServer(
         end_points,
-        partial(_application, config, _token(config), looks),
+        partial(_application, config, _token(config), looks, tls),
         may_move=not config.is_http_asked_for(),
-        tls=_tls(config, looks),
+        tls=tls,
     )
 
 
@@ -81,6 +82,7 @@ def _application(
     config: KafkaConfig,
     token: str | None,
     looks: Looks,
+    tls: MakeTls | None,
     loop: BrokerLoop,
 ) -> Application:
     # On the HTTP thread: a broker that nobody looks at loads none of this.
@@ -98,7 +100,10 @@ def _application(
         figures=looks.figures,
         settings=looks.settings,
     )
-    hosts = (*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points()))
+    hosts = {*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points())}
+    if tls is not None:  # a page elsewhere has no certificate for a name of this broker
+        certified = tls().certificate.alternative_names
+        hosts |= {each.removeprefix("DNS:") for each in certified if each.startswith("DNS:")}
     users = _users(config, looks, loop, seen_by_console)
     open_routes = {}
     if token is None and (users is not None or console_listener(config) is None):

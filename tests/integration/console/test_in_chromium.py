@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -268,3 +269,36 @@ def test_a_page_comes_back_by_itself_with_its_broker(browser: Chromium) -> None:
     with Broker(settings=settings):
         browser.until(heading("Overview"))
         assert browser.script('return document.getElementById("away").hidden')
+
+
+def test_a_user_logs_in_and_out(browser: Chromium) -> None:
+    http = f"127.0.0.1:{free_port()}"
+    settings = {"kbroker.http.listeners": http}
+    with Broker(tls=True, users={"ann": "ann-secret"}, settings=settings):
+        for width, is_dark in LOOKS[:2]:
+            browser.look(width, is_dark=is_dark)
+            browser.go(f"https://{http}/topics?q=a+b")
+            browser.until(heading("Log in"))
+            assert browser.findings() == []
+        browser.messages()
+        browser.type("ann", TAB, "wrong", ENTER)
+        browser.until('document.querySelector(".refused")?.innerText.includes("wrong password")')
+        assert [each for each in browser.messages() if "401" not in each] == []
+        browser.type("ann", TAB, "ann-secret", ENTER)
+        browser.until('location.pathname + location.search == "/topics?q=a+b"')
+        assert browser.findings() == []
+        assert "ann" in browser.script('return document.querySelector("header .user").innerText')
+        browser.type("go")
+        browser.until('location.pathname == "/overview"')
+        assert "session" not in browser.script("return document.cookie")
+        # A link on another site brings no cookie along, and yet leads to the page.
+        link = f"<a href='https://{http}/groups'>groups</a>"
+        browser.go(f"data:text/html,{quote(link)}")
+        browser.script('document.querySelector("a").click()')
+        browser.until(heading("Groups"))
+        tab_to(browser, "Log out")
+        browser.type(ENTER)
+        browser.until(heading("Log in"))
+        browser.go(f"https://{http}/overview")
+        browser.until(heading("Log in"))
+        assert browser.messages() == []

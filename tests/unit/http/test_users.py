@@ -117,6 +117,17 @@ async def test_a_login_leads_to_a_page_of_this_address_alone(after: str, led: st
     door.users.close()
 
 
+async def test_a_browser_is_led_to_the_form_and_from_elsewhere_it_asks_again_first() -> None:
+    door = Door()
+    scope = {**scope_of("/topics"), "query_string": b"q=a%20b"}
+    html = {"accept": "text/html"}
+    led = door.users.ask(scope, html, "log in")
+    assert (led.status, header(led, "location")) == (303, "/login?next=%2Ftopics%3Fq%3Da%2520b")
+    again = door.users.ask(scope, html | {"sec-fetch-site": "cross-site"}, "log in")
+    assert (again.status, header(again, "refresh")) == (200, "0;url=/topics?q=a%20b")
+    assert door.users.ask(scope, {}, "log in").status == 401
+
+
 async def test_a_login_that_is_too_large_or_wrong_begins_nothing() -> None:
     door = Door()
     assert (await door.send("/login", b"x" * 9000)).status == 413
