@@ -97,13 +97,24 @@ class AnswerLine:
         return result
 
     def give_up(self) -> None:
-        """The connection is gone: cancel the work that its answers wait for."""
+        """The connection is gone: cancel the work that its answers wait for, and know nothing of it
+        any more, so that the collector of cycles has nothing to do.
+        """
+        self._send_next, self._is_closed = _nothing, _yes
         answers, self.answers = self.answers, []
         if answers:
             self._lines.changed(-1)
         for answer in answers:
             if answer.outcome is not None:
                 answer.outcome.cancel()
+
+
+def _nothing() -> None:
+    """Stand in for what a connection that is gone would do."""
+
+
+def _yes() -> bool:
+    return True
 
 
 class AnswerToCome:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 
 from kbroker.errors import ProtocolError
 from kbroker.fair_queue import FairQueue
@@ -49,6 +50,10 @@ _WORDS = Words(
 )
 
 
+Ready = Callable[[ssl.SSLSocket], Awaitable[None]]
+"""Waits until a handshake can go on."""
+
+
 class HandshakeError(ProtocolError):
     """A handshake that failed, with what to do."""
 
@@ -67,21 +72,20 @@ class Handshakes:
         """
         while True:
             try:
-                await self._step(tls.do_handshake, host)
-            except ssl.SSLWantReadError:
-                await readable(tls)
-            except ssl.SSLWantWriteError:
-                await writable(tls)
+                ready = await self._step(partial(_agreed, tls), host)
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                raise
             except ssl.SSLError as error:
                 raise _explained(error) from error
-            else:
+            if ready is None:
                 return
+            await ready(tls)
 
     def close(self) -> None:
         """End the threads after what they are at; nobody waits for them."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _step(self, step: Callable[[], None], host: str) -> None:
+    async def _step(self, step: Callable[[], Ready | None], host: str) -> Ready | None:
         await self._turn(host)
         try:
             done = asyncio.get_running_loop().run_in_executor(self._pool, step)
@@ -90,7 +94,7 @@ class Handshakes:
             raise OSError("there is no thread for a handshake") from error
         done.add_done_callback(self._next)
         try:
-            await asyncio.shield(done)
+            return await asyncio.shield(done)
         except asyncio.CancelledError:
             while not done.done():  # its socket is about to be closed
                 with suppress(asyncio.CancelledError):  # again, as the server stops
@@ -98,6 +102,8 @@ class Handshakes:
             if not done.cancelled():
                 done.exception()  # nobody else asks for it
             raise
+        finally:
+            del done  # its error knows this frame: a cycle is work for the collector
 
     async def _turn(self, host: str) -> None:
         """Return when a thread is free for this address."""
@@ -123,6 +129,17 @@ class Handshakes:
         self._free += 1
 
 
+def _agreed(tls: ssl.SSLSocket) -> Ready | None:
+    """Take a step; returns what the next one waits for, or None if it was the last."""
+    try:
+        tls.do_handshake()
+    except ssl.SSLWantReadError:
+        return readable
+    except ssl.SSLWantWriteError:
+        return writable
+    return None
+
+
 def check_beginning(sock: socket.socket, protocol: str) -> None:
     """Look at what a connection begins with, which stays there. Raises HandshakeError if that is
     not TLS, and OSError if it has ended. `protocol` is the listener's security protocol.
@@ -144,9 +161,7 @@ def check_beginning(sock: socket.socket, protocol: str) -> None:
     raise HandshakeError(f"it sent something else than TLS to a listener of {protocol}")
 
 
-def _explained(error: ssl.SSLError) -> OSError | HandshakeError:
-    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        return error
+def _explained(error: ssl.SSLError) -> HandshakeError:
     found = distrusted(error)
     if found is not None:
         return HandshakeError(distrust_sentence(found, _WORDS))

@@ -132,10 +132,13 @@ class ResponseWriter:
         return False
 
     def close(self) -> None:
-        """Drop what has not left and stop watching the wire. The wire itself is the channel's."""
+        """Drop what has not left and stop watching the wire. The wire itself is the channel's,
+        which is known no more, so that the collector of cycles has nothing to do.
+        """
         self._pending.clear()
         self.held.clear()
         self._wire.unwatch()
+        self._drained, self._failed = _nothing, _nothing
 
     def _send_small(self, frame: bytes) -> bool:
         held = self.held
@@ -206,11 +209,16 @@ class ResponseWriter:
             if not self._flush():
                 return
         except OSError as error:
+            failed = self._failed
             self.close()
-            self._failed(error)
+            failed(error)
             return
         self._wire.unwatch()
         self._drained()
+
+
+def _nothing(_: object = None) -> None:
+    """Stand in for what a connection that is gone would do."""
 
 
 def _read(file_slice: FileSlice) -> bytes:

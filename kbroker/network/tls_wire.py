@@ -101,6 +101,7 @@ class TlsWire:
         except BaseException:
             self._closed = True
             (self._tls or self._socket).close()
+            del self._receiver
             raise
         finally:
             self._opening = None
@@ -197,8 +198,9 @@ class TlsWire:
 
     def _receive(self) -> None:
         """Hand on what has come, up to a bound."""
-        receiver, left = self._receiver, _READ_BYTES
+        left = _READ_BYTES
         while not (self._paused or self._closed):
+            receiver = self._receiver
             buffer = cast("Space", receiver.get_buffer(-1))
             try:
                 count, ends = self._read_into(buffer)
@@ -270,6 +272,7 @@ class TlsWire:
         self._closed = True
         tls.close()
         self._loop.call_soon(self._receiver.connection_lost, error)
+        del self._receiver  # which knows its wire: a cycle is work for the collector
 
     def _open_socket(self) -> ssl.SSLSocket:
         if self._tls is None or self._closed:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import random
 import socket
@@ -18,12 +19,18 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.running.waiting import until
+from kbroker.network.channel import Channel
+from kbroker.network.response_writer import ResponseWriter
+from kbroker.network.tls_wire import TlsWire
+from kbroker.network.wire import SocketWire
 from kbroker.protocol.messages import heartbeat, metadata  # noqa: F401  declares the keys used here
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.server.start.event_loop import EventLoopKind
 from tests.fakes.brokers.small_server import LOOPS, WAYS, RawConnection, SmallServer, Way
 from tests.fakes.requests.xor_wire import PRINCIPAL
 
+HALF_A_HANDSHAKE = bytes.fromhex("1603010200010001fc0303")
 METADATA, HEARTBEAT = 3, 12  # here: Heartbeat waits, Metadata does not
 
 
@@ -87,6 +94,24 @@ def test_answers_keep_the_order_of_requests_when_the_first_one_waits(
 ) -> None:
     connection.send(frame(101, key=HEARTBEAT) + frame(102) + frame(103, key=HEARTBEAT) + frame(104))
     assert [connection.read_frame() for _ in range(4)] == [answer(n) for n in (101, 102, 103, 104)]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_connections_that_end_are_no_work_for_the_collector_of_cycles(way: Way) -> None:
+    kinds = {Channel, ResponseWriter, SocketWire, TlsWire}
+    with SmallServer(echo, way) as server:
+        gc.collect()
+        gc.disable()
+        try:
+            with server.connect() as connection:
+                connection.send(frame(1))
+                connection.read_frame()
+            for sent in (b"", HALF_A_HANDSHAKE, frame(1)):
+                with socket.create_connection(("127.0.0.1", server.port)) as stranger:
+                    stranger.sendall(sent)
+            until(lambda: not any(type(each) in kinds for each in gc.get_objects()))
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
