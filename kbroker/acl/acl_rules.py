@@ -1,0 +1,263 @@
+"""AclRules: all rules of a cluster, and what they allow, as Kafka 3.9's AclAuthorizer decides.
+
+Law: a super user may do everything. Else a rule that denies wins over any that allows; without one
+that allows, nothing is. To be allowed to read, write, delete or alter implies to describe, to alter
+settings implies to describe them; a denial implies nothing. What no rule at all is about, all may
+do if the cluster is set so.
+
+Rules are found by the name and its beginnings, never by a walk over all. What was decided is
+remembered within a bound, and forgotten when any rule changes. A change of several patterns is one
+step: nobody sees a part of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kbroker.acl.acl import (
+    EVERYBODY,
+    RESOURCE_TYPES,
+    WILDCARD,
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclResource,
+    AclResourceType,
+    Acls,
+    PatternType,
+    Permission,
+)
+
+KNOWN_MAX = 20_000  # decisions about a kind of resource: a few megabytes
+_LONGEST_REMEMBERED = 249  # characters, as of a topic's name; clients may send longer ones
+_EVERYTHING = sum(1 << operation for operation in AclOperation)
+_IMPLY_DESCRIBE = sum(
+    1 << each
+    for each in (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER)
+)
+
+
+class SuperUsers(NamedTuple):
+    """Principals that need no rules, and whether nobody needs any where there are none."""
+
+    names: frozenset[str] = frozenset()  # as in User:admin
+    are_all_where_no_rule_is: bool = False  # allow.everyone.if.no.acl.found
+
+
+class AclRules:
+    """The rules in force. Owned by the event loop."""
+
+    __slots__ = ("_of_types", "_somewhere", "_super_users")
+
+    def __init__(self, super_users: SuperUsers) -> None:
+        self._super_users = super_users
+        # A list, by the number of the type: a member of an enum takes longer to hash.
+        self._of_types = [_OfType() for _ in range(max(AclResourceType) + 1)]
+        self._somewhere: dict[tuple[str, str, AclOperation, AclResourceType], bool] = {}
+
+    def __len__(self) -> int:
+        return sum(len(each.literal) + len(each.prefixed) for each in self._of_types)
+
+    def is_granted(
+        self, principal: str, host: str, operation: AclOperation, resource: AclResource
+    ) -> bool:
+        """Whether a principal at a host may do this."""
+        kind, name = resource
+        of_type = self._of_types[kind]
+        key = principal, host, name
+        granted = of_type.decided.get(key)
+        if granted is None:
+            granted = self._granted(principal, host, of_type, name)
+            if len(name) <= _LONGEST_REMEMBERED:
+                if len(of_type.decided) >= KNOWN_MAX:
+                    del of_type.decided[next(iter(of_type.decided))]
+                of_type.decided[key] = granted
+        return bool(granted >> operation & 1)
+
+    def is_granted_somewhere(
+        self, principal: str, host: str, operation: AclOperation, kind: AclResourceType
+    ) -> bool:
+        """Whether a principal may do this to at least one resource of a kind (KIP-679)."""
+        if principal in self._super_users.names:
+            return True
+        key = principal, host, operation, kind
+        found = self._somewhere.get(key)
+        if found is None:
+            if len(self._somewhere) >= KNOWN_MAX:
+                self._somewhere.clear()
+            found = self._of_types[kind].allows_any(
+                _askers(principal, host, operation), self._super_users.are_all_where_no_rule_is
+            )
+            self._somewhere[key] = found
+        return found
+
+    def acls(self, pattern: AclPattern) -> Acls:
+        """The rules of a pattern; none if it has none."""
+        found = self._of_types[pattern.type].of_kind(pattern.pattern_type).get(pattern.name)
+        return () if found is None else found.acls
+
+    def patterns(self) -> Iterator[AclPattern]:
+        """All patterns that have rules; the rules may change while somebody goes on with these."""
+        for kind in RESOURCE_TYPES:
+            for pattern_type in (PatternType.LITERAL, PatternType.PREFIXED):
+                for name in list(self._of_types[kind].of_kind(pattern_type)):
+                    yield AclPattern(kind, name, pattern_type)
+
+    def replace(self, changes: Mapping[AclPattern, Acls]) -> None:
+        """Take over all rules of some patterns, as they are now."""
+        for pattern, acls in changes.items():
+            self._of_types[pattern.type].replace(pattern, acls)
+        for of_type in self._of_types:
+            of_type.decided.clear()
+        self._somewhere.clear()
+
+    def _granted(self, principal: str, host: str, of_type: _OfType, name: str) -> int:
+        """The operations that are allowed, as bits."""
+        if principal in self._super_users.names:
+            return _EVERYTHING
+        allowed = denied = 0
+        is_any = False
+        for found in of_type.about(name):
+            is_any = True
+            for asker in ((principal, host), (principal, WILDCARD), (EVERYBODY, host), _ANYBODY):
+                bits = found.bits.get(asker)
+                if bits is not None:
+                    allowed |= bits[0]
+                    denied |= bits[1]
+        if not is_any:
+            return _EVERYTHING if self._super_users.are_all_where_no_rule_is else 0
+        if allowed & _IMPLY_DESCRIBE:
+            allowed |= 1 << AclOperation.DESCRIBE
+        if allowed >> AclOperation.ALTER_CONFIGS & 1:
+            allowed |= 1 << AclOperation.DESCRIBE_CONFIGS
+        return allowed & ~denied
+
+
+_ANYBODY = EVERYBODY, WILDCARD
+_Bits = dict[tuple[str, str], tuple[int, int]]
+_Names = dict[str, None]
+
+
+class _OfPattern:
+    """The rules of one pattern."""
+
+    __slots__ = ("_bits", "acls")
+
+    def __init__(self, acls: Acls) -> None:
+        self.acls = acls
+        self._bits: _Bits | None = None
+
+    @property
+    def bits(self) -> _Bits:
+        """The allowed and the denied operations, by principal and host; made when needed."""
+        if self._bits is None:
+            self._bits = {}
+            for principal, host, operation, permission in self.acls:
+                bits = _EVERYTHING if operation is AclOperation.ALL else 1 << operation
+                allowed, denied = self._bits.get((principal, host), (0, 0))
+                if permission is Permission.ALLOW:
+                    allowed |= bits
+                else:
+                    denied |= bits
+                self._bits[principal, host] = allowed, denied
+        return self._bits
+
+
+class _OfType:
+    """The rules about one kind of resource."""
+
+    __slots__ = ("_lengths", "_names", "decided", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.decided: dict[tuple[str, str, str], int] = {}  # by principal, host and name
+        self.literal: dict[str, _OfPattern] = {}
+        self.prefixed: dict[str, _OfPattern] = {}
+        self._lengths: Counter[int] = Counter()  # of the prefixes
+        self._names: dict[tuple[Acl, PatternType], _Names] = {}  # of the patterns with a rule
+
+    def of_kind(self, pattern_type: PatternType) -> dict[str, _OfPattern]:
+        return self.prefixed if pattern_type is PatternType.PREFIXED else self.literal
+
+    def about(self, name: str) -> Iterator[_OfPattern]:
+        """The rules of all patterns that are about a resource."""
+        for each in {WILDCARD, name}:
+            found = self.literal.get(each)
+            if found is not None:
+                yield found
+        for length in self._lengths:
+            if length <= len(name):
+                found = self.prefixed.get(name[:length])
+                if found is not None:
+                    yield found
+
+    def replace(self, pattern: AclPattern, acls: Acls) -> None:
+        """Take over all rules of a pattern."""
+        _, name, pattern_type = pattern
+        found = self.of_kind(pattern_type)
+        before = found.pop(name, None)
+        if before is not None:
+            self._forget(name, pattern_type, before.acls)
+        if not acls:
+            return
+        found[name] = _OfPattern(acls)
+        if pattern_type is PatternType.PREFIXED:
+            self._lengths[len(name)] += 1
+        for acl in acls:
+            self._names.setdefault((acl, pattern_type), {})[name] = None
+
+    def _forget(self, name: str, pattern_type: PatternType, acls: Acls) -> None:
+        if pattern_type is PatternType.PREFIXED:
+            self._lengths[len(name)] -= 1
+            if not self._lengths[len(name)]:
+                del self._lengths[len(name)]
+        for acl in acls:
+            names = self._names[acl, pattern_type]
+            del names[name]
+            if not names:
+                del self._names[acl, pattern_type]
+
+    def allows_any(self, askers: list[tuple[str, str, AclOperation]], is_open: bool) -> bool:
+        """Whether one of the rules for `askers` allows something that no other denies."""
+        denied = self._of(askers, Permission.DENY, PatternType.LITERAL)
+        if any(WILDCARD in names for names in denied):
+            return False
+        if is_open:
+            return True
+        prefixes = self._of(askers, Permission.DENY, PatternType.PREFIXED)
+        for names in self._of(askers, Permission.ALLOW, PatternType.PREFIXED):
+            if any(not _has_beginning(name, prefixes) for name in names):
+                return True
+        for names in self._of(askers, Permission.ALLOW, PatternType.LITERAL):
+            for name in names:
+                is_denied = any(name in each for each in denied) or _has_beginning(name, prefixes)
+                if name == WILDCARD or not is_denied:
+                    return True
+        return False
+
+    def _of(
+        self,
+        askers: Iterable[tuple[str, str, AclOperation]],
+        permission: Permission,
+        pattern_type: PatternType,
+    ) -> list[_Names]:
+        keys = ((Acl(*asker, permission), pattern_type) for asker in askers)
+        return [self._names[key] for key in keys if key in self._names]
+
+
+def _askers(
+    principal: str, host: str, operation: AclOperation
+) -> list[tuple[str, str, AclOperation]]:
+    """The beginnings of the rules that are about somebody's operation."""
+    return [
+        (who, at, what)
+        for who in (principal, EVERYBODY)
+        for at in (host, WILDCARD)
+        for what in (operation, AclOperation.ALL)
+    ]
+
+
+def _has_beginning(name: str, prefixes: list[_Names]) -> bool:
+    beginnings = [name[:length] for length in range(len(name) + 1)]
+    return any(beginning in names for names in prefixes for beginning in beginnings)
