@@ -23,10 +23,6 @@ from tests.source_trees import (
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
-    # access control
-    ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
-    ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
-    ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

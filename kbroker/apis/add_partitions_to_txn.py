@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import (
     REFUSALS,
     AskedInside,
     ForRequest,
     the_cluster,
 )
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.registry import api

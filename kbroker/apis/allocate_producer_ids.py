@@ -5,8 +5,8 @@ Kafka's brokers ask for blocks this way (KIP-730); the epoch must be that of the
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode

@@ -6,10 +6,10 @@ twice is refused; Apache Kafka never answers that.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.admin.config_admin import AlterConfigsResource
 from kbroker.admin.config_changes import MOST_SETTINGS, AlterableConfig
 from kbroker.apis.authorization import ForEach, config_resource
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts

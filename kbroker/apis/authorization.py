@@ -4,7 +4,9 @@ A registration names its needs. One for the request refuses it as a whole; one f
 out what is refused, and its entries of the answer follow those of the handler, in the shape of the
 API. Kafka does so for most; it answers CreateTopics and DeleteTopics in the order of the request,
 and has what is refused first in OffsetCommit and DescribeGroups. Nothing depends on it: clients
-find answers by name. If neither fits, the handler asks itself, and the need says for what.
+find answers by name. One for the answer takes out of it what the client may not see. If none fits,
+the handler asks itself, and the need says for what: not in a request that may be passed on, as a
+controller of Apache Kafka obeys this broker.
 
 Law: what a principal may not see is not looked up, so that an answer does not reveal whether it
 exists. If everybody may do everything, this stage is absent.
@@ -19,7 +21,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
@@ -32,6 +34,7 @@ from kbroker.turns import ENTRIES
 
 Handler = Callable[..., Any]
 OfRequest = Callable[[RequestContext, Any], AclResource | None]
+OfAnswer = Callable[[RequestContext, Any], object]
 OfEntry = Callable[[RequestContext, Any, Any], AclResource | None]
 
 REFUSALS: Mapping[AclResourceType, ErrorCode] = MappingProxyType(
@@ -40,6 +43,7 @@ REFUSALS: Mapping[AclResourceType, ErrorCode] = MappingProxyType(
         AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
         AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        AclResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
 
@@ -79,6 +83,7 @@ class ForEach:
     answered: str  # the response's array of the answers
     unless: AclOperation | None = None  # on the cluster, which stands for all entries
     text: str | None = None  # said beside the code
+    complete: OfAnswer | None = None  # completes the answer to an entry that is refused
 
     def guard(self, handler: Handler) -> Handler:
         """Return the handler, which sees only the entries that are authorized."""
@@ -113,6 +118,9 @@ class ForEach:
                 part = self._only(request, some)
                 refusal = part.error_response(code, ctx.api_version, self.text)
                 ctx.tell_refusals(request, refusal)
+                if self.complete is not None:
+                    for answer in getattr(refusal, self.answered):
+                        self.complete(ctx, answer)
                 refusals += getattr(refusal, self.answered)
                 yield from repeat(None, len(some))
 
@@ -143,6 +151,27 @@ class ForEach:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ForAnswer:
+    """An operation without which something is taken out of the answer, whoever has made it."""
+
+    operation: AclOperation
+    resource_type: AclResourceType
+    hide: OfAnswer  # takes it out
+
+    def guard(self, handler: Handler) -> Handler:
+        """Return the handler, whose answers show what the client may see."""
+
+        def handle(ctx: RequestContext, request: Message) -> Any:
+            return then(handler(ctx, request), self._hidden, ctx)
+
+        return handle
+
+    def _hidden(self, answer: Any, ctx: RequestContext) -> Any:
+        self.hide(ctx, answer)
+        return answer
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AskedInside:
     """An operation on resources of a type, for which the handler asks `ctx` itself."""
 
@@ -153,7 +182,7 @@ class AskedInside:
         return handler
 
 
-Need = ForRequest | ForEach | AskedInside
+Need = ForRequest | ForEach | ForAnswer | AskedInside
 
 
 def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
@@ -197,6 +226,11 @@ def topic_in(field: str) -> OfEntry:
         return AclResource(AclResourceType.TOPIC, getattr(entry, field))
 
     return topic
+
+
+def named_topic(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource:
+    """Return a topic of a request whose entries are names."""
+    return AclResource(AclResourceType.TOPIC, entry)
 
 
 def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:

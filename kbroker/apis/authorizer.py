@@ -7,80 +7,11 @@ an implementation of `Authorizer` alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import IntEnum
 from functools import cache
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.protocol.request import ConnectionInfo
-
-
-class AclOperation(IntEnum):
-    """The operations of ACLs; the values are those on the wire."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class AclResourceType(IntEnum):
-    """The kinds of resources of ACLs; the values are those on the wire."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class AclResource(NamedTuple):
-    """A thing that operations are done to."""
-
-    type: AclResourceType
-    name: str
-
-
-CLUSTER = AclResource(AclResourceType.CLUSTER, "kafka-cluster")
-
-SUPPORTED_OPERATIONS: Mapping[AclResourceType, frozenset[AclOperation]] = MappingProxyType(
-    {
-        AclResourceType.TOPIC: frozenset(
-            {
-                AclOperation.READ,
-                AclOperation.WRITE,
-                AclOperation.CREATE,
-                AclOperation.DELETE,
-                AclOperation.ALTER,
-                AclOperation.DESCRIBE,
-                AclOperation.DESCRIBE_CONFIGS,
-                AclOperation.ALTER_CONFIGS,
-            }
-        ),
-        AclResourceType.GROUP: frozenset(
-            {AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE}
-        ),
-        AclResourceType.CLUSTER: frozenset(
-            {
-                AclOperation.CREATE,
-                AclOperation.ALTER,
-                AclOperation.DESCRIBE,
-                AclOperation.CLUSTER_ACTION,
-                AclOperation.DESCRIBE_CONFIGS,
-                AclOperation.ALTER_CONFIGS,
-                AclOperation.IDEMPOTENT_WRITE,
-            }
-        ),
-        AclResourceType.TRANSACTIONAL_ID: frozenset({AclOperation.WRITE, AclOperation.DESCRIBE}),
-    }
-)
-"""The operations that answers may list for a resource (KIP-430)."""
 
 
 class Authorizer(Protocol):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Handler
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
@@ -39,8 +40,11 @@ def heard_only_from(sender: Sender, handler: Handler) -> Handler:
 
 async def _refusal(ctx: RequestContext, sender: Sender, request: Any) -> ErrorCode:
     names_sender = sender is Sender.CONTROLLER or hasattr(request, "broker_id")
-    if not ctx.services.peers.are_heard_on(ctx.connection.listener_name):
-        if isinstance(request, EnvelopeRequest):  # at which Kafka closes the connection
+    if not ctx.may_be_from_broker():
+        # Without an authorizer; one answers in its own words.
+        if ctx.services.authorizer is ALLOW_ALL and isinstance(
+            request, EnvelopeRequest
+        ):  # at which Kafka closes the connection
             raise ProtocolError(
                 f"{type(request).__name__} on listener {ctx.connection.listener_name}"
             )

@@ -11,19 +11,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbroker.admin.config_admin import ConfigAdmin
-from kbroker.admin.producer_id_manager import ProducerIdManager
-from kbroker.admin.topic_admin import TopicAdmin
-from kbroker.apis.authorizer import (
-    ALLOW_ALL,
+from kbroker.acl.acl import (
     CLUSTER,
     SUPPORTED_OPERATIONS,
     AclOperation,
     AclResource,
     AclResourceType,
-    Authorizer,
-    operation_bits,
 )
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.producer_id_manager import ProducerIdManager
+from kbroker.admin.topic_admin import TopicAdmin
+from kbroker.apis.authorizer import ALLOW_ALL, Authorizer, operation_bits
 from kbroker.apis.client_quotas import Quotas
 from kbroker.apis.refusal_table import Refused
 from kbroker.apis.refused_requests import RefusedRequests
@@ -49,6 +47,7 @@ from kbroker.turns import turn
 from kbroker.unserved import Unserved
 
 if TYPE_CHECKING:
+    from kbroker.admin.acl_admin import AclAdmin  # which few brokers have
     from kbroker.apis.request_tracer import RequestTracer
 
 Result = Response | NoResponse
@@ -80,6 +79,7 @@ class Services:
     config: KafkaConfig
     clock: Clock
     authorizer: Authorizer = ALLOW_ALL
+    acls: AclAdmin | None = None  # the authorizer's rules; None: there is none that has some
     quotas: Quotas | None = None
     refusals: RefusedRequests | None = None  # None: the log has none
     tracer: RequestTracer | None = None  # None: nobody follows the requests
@@ -161,6 +161,15 @@ class RequestContext:
 
     def is_authorized(self, operation: AclOperation, resource: AclResource) -> bool:
         return self.services.authorizer.authorize(self.connection, operation, resource)
+
+    def may_be_from_broker(self) -> bool:
+        """Whether another broker may ask over this connection: with an authorizer one that may do
+        ClusterAction, without one whoever comes in by the listener of brokers.
+        """
+        peers = self.services.peers
+        if self.services.authorizer is ALLOW_ALL:
+            return peers.are_heard_on(self.connection.listener_name)
+        return peers.are_there and self.is_authorized(AclOperation.CLUSTER_ACTION, CLUSTER)
 
     def refused(
         self, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kbroker.acl.acl import AclOperation
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Again, Parts

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kbroker.acl.acl import AclOperation, AclResourceType
 from kbroker.admin.new_topics import TopicResult
-from kbroker.apis.authorization import ForEach, topic_in
-from kbroker.apis.authorizer import AclOperation, AclResourceType
+from kbroker.apis.authorization import ForAnswer, ForEach, topic_in
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
@@ -36,6 +36,20 @@ def _is_shown(
     )
 
 
+def _hide_configs(ctx: RequestContext, response: CreateTopicsResponse) -> None:
+    """Take out the layout and the settings of topics whose settings the client may not see."""
+    created = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE]
+    names = [topic.name for topic in created]
+    hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, names)
+    for topic in created:
+        if topic.name in hidden:
+            unknown = CreateTopicsResponse.CreatableTopicResult()
+            topic.num_partitions = unknown.num_partitions
+            topic.replication_factor = unknown.replication_factor
+            topic.configs = unknown.configs
+            topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 @api(
     CreateTopicsRequest,
     ForEach(
@@ -46,6 +60,7 @@ def _is_shown(
         unless=AclOperation.CREATE,
         text="Authorization failed.",
     ),
+    ForAnswer(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, _hide_configs),
     forwarded=_is_shown,
     parts=Parts("topics", "topics", key="name"),
 )
@@ -63,31 +78,13 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     results = await ctx.services.topics.create_topics(
         request.topics, request.timeout_ms, request.validate_only, ctx.twice
     )
-    names = [result.name for result in results]
-    hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, names)
     response = CreateTopicsResponse()
     rows: Rows = {}
     for number, result in enumerate(results, start=1):
-        answer = (
-            _without_configs(result)
-            if result.name in hidden
-            else _answer(result, rows, ctx.api_version)
-        )
-        response.topics.append(answer)
+        response.topics.append(_answer(result, rows, ctx.api_version))
         if number % _TOPICS_PER_TURN == 0:
             await turn()
     return response
-
-
-def _without_configs(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
-    """Return a result for a client that may create the topic, but not see its settings."""
-    return CreateTopicsResponse.CreatableTopicResult(
-        name=result.name,
-        topic_id=result.topic_id,
-        error_code=result.error,
-        error_message=result.message,
-        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    )
 
 
 def _answer(

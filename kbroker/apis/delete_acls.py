@@ -1,17 +1,25 @@
-"""DeleteAcls (key 31), versions 0 to 3: refused, as by Kafka without `authorizer.class.name`.
+"""DeleteAcls (key 31), versions 0 to 3: takes rules from the authorizer (KIP-140).
 
-v1: the type of pattern. v2: flexible. v3: same bytes. Every filter has the same refusal.
+v1: the type of pattern (KIP-290). v2: flexible. v3: same bytes, with users as resources. Any broker
+does it. Without `authorizer.class.name` every filter is refused, as by Kafka.
 """
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
+from kbroker.acl.acl_filter import AclFilter
+from kbroker.admin.acl_admin import Deleted
+from kbroker.apis.acl_words import SECURITY_DISABLED, filter_of
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
-from kbroker.errors import ErrorCode
+from kbroker.errors import KafkaError
 from kbroker.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+
+Result = DeleteAclsResponse.DeleteAclsFilterResult
+MatchingAcl = DeleteAclsResponse.DeleteAclsMatchingAcl
 
 
 @api(
@@ -19,9 +27,51 @@ from kbroker.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsR
     ForRequest(AclOperation.ALTER, the_cluster),
     parts=Parts("filters", "filter_results"),
 )
-def handle(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Say for every filter that nobody keeps rules."""
-    refusal = DeleteAclsResponse.DeleteAclsFilterResult(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+def handle(ctx: RequestContext, request: DeleteAclsRequest) -> NowOrLater[DeleteAclsResponse]:
+    """Delete the rules, and answer when this broker decides without them."""
+    if ctx.services.acls is None:
+        return DeleteAclsResponse(
+            filter_results=[_refused(SECURITY_DISABLED)] * len(request.filters)
+        )
+    return _delete(ctx, request)
+
+
+async def _delete(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    assert ctx.services.acls is not None
+    filters: list[AclFilter | None] = []
+    refusals: list[KafkaError | None] = []
+    for each in request.filters:
+        refusals.append(None)
+        try:
+            filters.append(filter_of(each))
+        except KafkaError as error:
+            filters.append(None)
+            refusals[-1] = error.with_traceback(None)
+    deleted = await ctx.services.acls.delete(filters)
+    return DeleteAclsResponse(
+        filter_results=[
+            Result(error_message=None, matching_acls=list(map(_matching, some)))
+            if refusal is None
+            else _refused(refusal)
+            for refusal, some in zip(refusals, deleted, strict=True)
+        ]
     )
-    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
+
+
+def _refused(error: KafkaError) -> Result:
+    return Result(error_code=error.code, error_message=error.message)
+
+
+def _matching(deleted: Deleted) -> MatchingAcl:
+    pattern, acl, refusal = deleted
+    return MatchingAcl(
+        error_code=0 if refusal is None else refusal.code,
+        error_message=None if refusal is None else refusal.message,
+        resource_type=pattern.type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

@@ -5,8 +5,8 @@ v1: same bytes as v0. v3: error message.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForEach, named_group
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForEach, topic_in
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts

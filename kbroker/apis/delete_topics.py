@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 from uuid import UUID
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.admin.new_topics import TopicResult
-from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import AclOperation, AclResourceType
+from kbroker.apis.authorization import ForEach, named_topic, topic_or_id
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
@@ -38,10 +38,46 @@ def _is_shown(
     )
 
 
+def _by_id(
+    ctx: RequestContext, _request: DeleteTopicsRequest, entry: DeleteTopicsRequest.DeleteTopicState
+) -> AclResource | None:
+    """Return a topic whose name the client may not have known."""
+    name = None if entry.name else ctx.services.metadata.topic_name(entry.topic_id)
+    return None if name is None else AclResource(AclResourceType.TOPIC, name)
+
+
+def _hide_name(_ctx: RequestContext, answer: DeletableTopicResult) -> None:
+    answer.name = None
+
+
+def _add_name(ctx: RequestContext, answer: DeletableTopicResult) -> None:
+    """Name a topic that the client may see, but not delete."""
+    if not answer.name:
+        answer.name = ctx.services.metadata.topic_name(answer.topic_id)
+
+
 @api(
     DeleteTopicsRequest,
-    AskedInside(AclOperation.DELETE, AclResourceType.TOPIC),
-    AskedInside(AclOperation.DESCRIBE, AclResourceType.TOPIC),
+    ForEach(
+        operation=AclOperation.DESCRIBE,
+        resource=_by_id,
+        asked="topics",
+        answered="responses",
+        complete=_hide_name,
+    ),
+    ForEach(
+        operation=AclOperation.DELETE,
+        resource=topic_or_id,
+        asked="topics",
+        answered="responses",
+        complete=_add_name,
+    ),
+    ForEach(
+        operation=AclOperation.DELETE,
+        resource=named_topic,
+        asked="topic_names",
+        answered="responses",
+    ),
     forwarded=_is_shown,
     parts=AS_A_WHOLE,
 )
@@ -51,7 +87,6 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     known: _Known = []
     await in_turns(_check(request))
     await in_turns(_sort(ctx, _asked(ctx, request), response, known))
-    known = _authorized(ctx, known)
     await in_turns(_refuse_mixed(known, response))
     await in_turns(_add_ids(ctx, known))
     results = await ctx.services.topics.delete_topics(
@@ -123,24 +158,6 @@ def _add_codes(known: _Known, results: list[TopicResult]) -> Iterator[None]:
     for (_, answer), result in zip(known, results, strict=True):
         answer.error_code = result.error
         yield
-
-
-def _authorized(ctx: RequestContext, known: _Known) -> _Known:
-    """Return the topics that may be deleted; others are answered, without hidden names."""
-    names = [name for name, _ in known]
-    kept = ctx.refused(AclOperation.DELETE, AclResourceType.TOPIC, names)
-    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
-    if not kept and not hidden:
-        return known
-    authorized = []
-    for name, answer in known:
-        is_by_id = answer.topic_id != ZERO_UUID
-        if name in kept or (is_by_id and name in hidden):
-            answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            answer.name = None if is_by_id and name in hidden else name
-        else:
-            authorized.append((name, answer))
-    return authorized
 
 
 def _check(request: DeleteTopicsRequest) -> Iterator[None]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -44,7 +44,7 @@ _OF_CLIENTS = frozenset(
 _OF_ADDRESSES = frozenset({"connection_creation_rate"})
 
 
-@api(DescribeClientQuotasRequest, ForRequest(AclOperation.DESCRIBE, the_cluster))
+@api(DescribeClientQuotasRequest, ForRequest(AclOperation.DESCRIBE_CONFIGS, the_cluster))
 async def handle(
     ctx: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:

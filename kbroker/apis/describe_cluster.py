@@ -6,8 +6,8 @@ fenced brokers; there are none if ZooKeeper keeps the registrations.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.registry import api

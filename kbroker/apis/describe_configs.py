@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 
+from kbroker.acl.acl import AclOperation
 from kbroker.admin.broker_loggers import describe_loggers
 from kbroker.admin.own_broker import broker_id_in
 from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach, config_resource
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.registry import api

@@ -6,8 +6,8 @@ that is not there (KIP-1043); before, such a group was Dead and nothing more.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import ForEach, named_group
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.now_or_later import NowOrLater

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.large_requests import worked

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api

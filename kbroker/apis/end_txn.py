@@ -7,8 +7,8 @@ producer's epoch ends with its transaction, and the answer has the next one (KIP
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_transactional_id
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.registry import api

@@ -11,8 +11,8 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api, registered
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from kbroker.acl.acl import AclOperation, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResourceType
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.context import LargeContext, RequestContext
-from kbroker.apis.fetch_answers import Answers, answered, hidden_topics, with_refused
+from kbroker.apis.fetch_answers import Answers, answered, hidden_topics, still_allowed
 from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, partition_count_of
 from kbroker.apis.fetch_shortcut import shortcut_of
@@ -80,9 +81,7 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchRespon
 
 def _is_heard(ctx: RequestContext) -> bool:
     """Whether brokers may fetch over this connection."""
-    return ctx.services.peers.are_heard_on(ctx.connection.listener_name) and ctx.is_authorized(
-        AclOperation.CLUSTER_ACTION, CLUSTER
-    )
+    return ctx.may_be_from_broker()
 
 
 async def _answer_unknown(
@@ -159,7 +158,7 @@ def _read_authorized(
     hidden = hidden_topics(ctx, asked_for)
     kept = [asked for asked in asked_for if asked.topic_partition.topic not in hidden]
     answers = _read(ctx, params, context, kept) if kept else []
-    return then(answers, with_refused, asked_for, hidden)
+    return then(answers, still_allowed, ctx, asked_for, hidden)
 
 
 def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> FetchParams:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from kbroker.apis.authorizer import AclOperation, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
@@ -40,6 +40,35 @@ def with_refused(
     return [
         refusal_entry(asked, code) if asked.topic_partition.topic in hidden else next(allowed)
         for asked in asked_for
+    ]
+
+
+def still_allowed(
+    answers: Iterable[PartitionData],
+    ctx: RequestContext,
+    asked_for: Sequence[FetchPartition],
+    hidden: Collection[str],
+) -> Answers:
+    """Return the answers to all that is asked for; what may not be read any more, once they are
+    there, is refused, too.
+    """
+    return without_revoked(with_refused(answers, asked_for, hidden), ctx, asked_for, hidden)
+
+
+def without_revoked(
+    found: Answers,
+    ctx: RequestContext,
+    asked_for: Sequence[FetchPartition],
+    hidden: Collection[str],
+) -> Answers:
+    """Return the answers to all that is asked for, of which `hidden` was refused before."""
+    revoked = hidden_topics(ctx, asked_for).difference(hidden)
+    if not revoked:
+        return found
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return [
+        refusal_entry(asked, code) if asked.topic_partition.topic in revoked else data
+        for asked, data in zip(asked_for, found, strict=True)
     ]
 
 

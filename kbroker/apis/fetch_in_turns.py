@@ -21,6 +21,7 @@ from kbroker.apis.fetch_answers import (
     hidden_topics,
     settle_codes,
     with_refused,
+    without_revoked,
 )
 from kbroker.apis.large_requests import let_go
 from kbroker.apis.now_or_later import NowOrLater
@@ -71,6 +72,8 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
     allowed = iter(answers)
     for some in slices(asked_for, SLICE):
         told = with_refused(allowed, some, hidden) if hidden else list(islice(allowed, len(some)))
+        if ctx.services.authorizer is not ALLOW_ALL:
+            told = without_revoked(told, ctx, some, hidden)
         if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
             settle_codes(told)
         leaders |= explain(ctx, some, told, context.origin)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import ForEach, ForRequest
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import node_address
 from kbroker.apis.now_or_later import NowOrLater

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.registry import api
 from kbroker.apis.served_api import HandlerToCall, Served

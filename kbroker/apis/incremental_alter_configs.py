@@ -6,8 +6,8 @@ v1: flexible. Topics, this broker or the cluster's default, and the levels of th
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForEach, config_resource
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts

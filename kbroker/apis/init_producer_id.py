@@ -8,8 +8,8 @@ in Kafka. A transaction that is open is aborted first, and the producer comes ag
 
 from __future__ import annotations
 
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.authorization import AskedInside, ForRequest, its_transactional_id
-from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import as_known
 from kbroker.apis.registry import api

@@ -7,8 +7,8 @@ be null. v8: reason. v9: skip_assignment for a static leader that returns.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api

@@ -6,8 +6,8 @@ each with its error. v5: reason.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts

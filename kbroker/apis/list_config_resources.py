@@ -6,8 +6,8 @@ if none is. Client metrics and groups have no settings if ZooKeeper keeps the me
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.now_or_later import NowOrLater

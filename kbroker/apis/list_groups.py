@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked

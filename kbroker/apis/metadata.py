@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, AclResource, AclResourceType
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kept_metadata import KeptMetadata
 from kbroker.apis.large_answers import is_large, written

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.large_requests import worked

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from kbroker.acl.acl import AclOperation, AclResource
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
-from kbroker.apis.authorizer import AclOperation, AclResource
 from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.produce_answers import (

@@ -6,8 +6,8 @@ for the reason that `consumer_group_heartbeat` has.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.share_group_heartbeat import (

@@ -6,8 +6,8 @@ STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH as a whole.
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

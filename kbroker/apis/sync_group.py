@@ -6,8 +6,8 @@ v1: throttle time. v3: group instance id. v5: protocol type and name, checked if
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api

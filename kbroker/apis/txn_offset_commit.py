@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import (
     ForEach,
     ForRequest,
@@ -19,7 +20,6 @@ from kbroker.apis.authorization import (
     its_transactional_id,
     topic_or_id,
 )
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then

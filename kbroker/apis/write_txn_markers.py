@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
-from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.registry import api
@@ -47,7 +47,8 @@ def _always(_request: Any) -> bool:
 )
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write the markers, each under the epoch of its coordinator."""
-    from_broker = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
+    heard = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
+    from_broker = heard or ctx.may_be_from_broker()
     if not from_broker and any(marker.transaction_result for marker in request.markers):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     response = await ctx.services.markers.write(request, _bound(ctx, from_broker=from_broker))

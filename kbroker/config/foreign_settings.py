@@ -85,7 +85,8 @@ KAFKA_4_SETTINGS = frozenset(
 )
 
 # Settings that Kafka hands to its authorizer; they are no part of its own list.
-PLUGIN_SETTINGS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+ALLOW_EVERYONE, SUPER_USERS = "allow.everyone.if.no.acl.found", "super.users"
+PLUGIN_SETTINGS = frozenset({ALLOW_EVERYONE, SUPER_USERS})
 
 # What tells a start where the values of other settings are: `server/start/config_providers.py`.
 PROVIDERS = "config.providers"

@@ -426,6 +426,9 @@ class KafkaConfig:
             if name.startswith(PREFIX):
                 listeners = self.socket_server.listeners
                 lines.append(without_effect(name, listeners, _KEYS, KAFKA_4_SETTINGS))
+            elif name in PLUGIN_SETTINGS:
+                if not self.security.authorizer_class_name:
+                    lines.append(f"{name} is set but has no effect without authorizer.class.name")
             elif key is None:
                 lines.extend(_unknown_name(name))
             elif key.support == "not yet" and self.origins.get(name) != ORIGIN_PROFILE:
@@ -461,7 +464,7 @@ def _with_both_ids(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unknown_name(name: str) -> list[str]:
-    if name in PLUGIN_SETTINGS or name.startswith(PLUGIN_PREFIXES):
+    if name.startswith(PLUGIN_PREFIXES):
         return [f"{name} is set but has no effect yet"]
     if name in KAFKA_4_SETTINGS:
         return [f"{name} is set but has no effect: it is a setting of Kafka 4"]

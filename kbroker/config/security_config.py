@@ -21,7 +21,8 @@ class SecurityConfig(ConfigGroup):
 
     authorizer_class_name: str = define(
         "",
-        "Class that decides who may do what; there is none here, and a start with one is refused.",
+        "Kafka's AclAuthorizer or StandardAuthorizer: access by rules in the tree, see Security; "
+        "empty lets everybody do everything.",
         importance="low",
         support="used",
     )

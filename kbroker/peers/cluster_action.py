@@ -4,8 +4,8 @@ Decided by the listener a request came in by, by its own words about its sender,
 words about brokers and controller. Law: the only place of this decision. On a plaintext listener
 nobody proves an identity, so the facts that can be checked against the tree are: the listener on
 which brokers talk to each other, ids, and epochs. A broker that has no peer trusts nobody. Once
-requests are authorized, Kafka's CLUSTER_ACTION on the cluster takes the place of `is_open_to` and
-the rest stays.
+requests are authorized, Kafka's CLUSTER_ACTION on the cluster takes the place of `is_open_to`
+(`RequestContext.may_be_from_broker`) and the rest stays.
 """
 
 from __future__ import annotations

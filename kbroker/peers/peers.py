@@ -42,6 +42,11 @@ class Peers:
         """Whether a request through this listener may come from a broker."""
         return self._listeners.is_open_to(listener_name)
 
+    @property
+    def are_there(self) -> bool:
+        """Whether there may be other brokers, heard on some listener."""
+        return bool(self._listeners.names)
+
     async def controller_refusal(self, claim: ControllerClaim) -> ErrorCode:
         """The error if orders are not the controller's, NONE if they are.
 

@@ -56,7 +56,6 @@ ACL = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL = "/kafka-acl-extended"
 EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
-ACL_RESOURCE_TYPES = ("User", "Topic", "Cluster", "DelegationToken", "Group", "TransactionalId")
 
 DEFAULT_ENTITY = "<default>"
 # Fields that Kafka does not have, and ignores: of a registration, and of a partition's state.

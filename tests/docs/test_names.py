@@ -12,7 +12,7 @@ from kbroker.apis import registry
 from kbroker.cli.kafka_tools.command import TOOLS, tool_of
 from kbroker.cli.shown.recovery_display import describe
 from kbroker.client.connection_settings import check_names, connection_settings, without_effect
-from kbroker.config.foreign_settings import PROVIDERS
+from kbroker.config.foreign_settings import PLUGIN_SETTINGS, PROVIDERS
 from kbroker.config.kafka_config import DYNAMIC_ONLY, config_key, overriding_key
 from kbroker.config.topic_config import topic_config_key
 from kbroker.log.recovery.load_progress import DirectoryProgress
@@ -38,6 +38,7 @@ OF_OTHERS = {
     *("--reassignment-json-file", "--no-deps", "--feature", "--hypothesis-profile"),
     *("--host", "--port", "--memory", "--work-dir"),  # of Spark's programs
     "--cacert",  # of curl
+    *("--add", "--allow-principal", "--operation", "--resource-pattern-type"),  # of kafka-acls
 }
 
 
@@ -129,7 +130,7 @@ def named_settings() -> set[str]:
 
 
 def test_every_named_setting_is_known() -> None:
-    names = named_settings() - set(DYNAMIC_ONLY)
+    names = named_settings() - set(DYNAMIC_ONLY) - PLUGIN_SETTINGS - {"authorizer.zookeeper.url"}
     of_providers = {name for name in names if name.startswith(PROVIDERS)}
     ours = {n for n in names if config_key(n) or overriding_key(n) or topic_config_key(n)}
     unknown = sorted(names - of_providers - ours)

@@ -13,8 +13,9 @@ from random import Random
 from uuid import UUID
 from zlib import crc32
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis import registry
-from kbroker.apis.authorizer import ALLOW_ALL, AclOperation, AclResource, AclResourceType
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis

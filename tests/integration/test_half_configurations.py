@@ -175,10 +175,6 @@ ROWS: dict[str, tuple[Mapping[str, str], str]] = {
         r"sasl.mechanism.inter.broker.protocol",
     ),
     "no login among brokers": (CLUSTER | {JAAS: ANN}, r"has no user by whom this broker logs in"),
-    "rights by Java": (
-        {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
-        r"authorizer.class.name=.*AclAuthorizer: kbroker checks no rights",
-    ),
 }
 
 

@@ -65,6 +65,7 @@ from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherM
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.writes.shared_flush import FlushPolicy
+from kbroker.server.broker.broker_authorizer import authorized
 from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
 from kbroker.server.broker.broker_listeners import (
     checks_of,
@@ -87,6 +88,7 @@ from kbroker.server.start_error import StartError
 from kbroker.zk.nodes.cluster_members import ClusterMembers
 
 if TYPE_CHECKING:  # a broker without logins does without it
+    from kbroker.admin.acl_authorizer import AclAuthorizer
     from kbroker.server.broker.broker_logins import BrokerLogins
     from kbroker.server.broker.broker_tls import BrokerTls
 
@@ -140,6 +142,7 @@ class BrokerParts:
     counters: CounterRegistry
     logins: BrokerLogins | None  # given if a listener asks for them
     tls: BrokerTls | None  # given if a listener has it
+    authorizer: AclAuthorizer | None  # given if there is to be one
 
 
 def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
@@ -151,6 +154,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     sender, services = _services(storage, data, cluster, around, tls)
     refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
+    authorizer, services = authorized(storage, services, around.clock)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
     logins = logins_of(config, data.config, data.dynamic_configs, services, around.clock)
@@ -181,6 +185,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         counters=counters,
         logins=logins,
         tls=tls,
+        authorizer=authorizer,
     )
 
 

@@ -148,6 +148,9 @@ def _holds(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
 
 async def _follow_settings(parts: BrokerParts, undo: AsyncExitStack) -> None:
     """Read the dynamic settings, with all that is needed for them and made of them."""
+    if parts.authorizer is not None:  # before anybody is answered
+        await parts.authorizer.start()
+        undo.push_async_callback(parts.authorizer.stop)
     if parts.logins is not None:  # which may add a user
         undo.callback(parts.logins.stop)
         await parts.logins.start(parts.storage.zk)

@@ -66,12 +66,11 @@ def _refuse_listeners(config: KafkaConfig) -> None:
 
 
 def _refuse_authorizer(config: KafkaConfig) -> None:
-    name = config.security.authorizer_class_name
-    if name:
-        raise ConfigError(
-            f"authorizer.class.name={name}: kbroker checks no rights, and who comes in may do "
-            "everything: remove the setting to start so"
-        )
+    if config.security.authorizer_class_name:
+        # Brokers without one do without it.
+        from kbroker.config.authorizer_settings import super_users_of
+
+        super_users_of(config)
 
 
 def _refuse_addresses(config: KafkaConfig) -> None:

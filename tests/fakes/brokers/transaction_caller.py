@@ -26,7 +26,7 @@ class TransactionCaller:
         self.broker = broker or TransactionBroker()
         peers = no_peers()
         if is_peer:
-            peers = SimpleNamespace(are_heard_on=lambda _listener: True)
+            peers = SimpleNamespace(are_heard_on=lambda _listener: True, are_there=True)
         groups = GroupCaller(GroupBroker()).services
         self.services = replace(
             groups,

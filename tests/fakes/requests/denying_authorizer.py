@@ -6,7 +6,7 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.registry import registered

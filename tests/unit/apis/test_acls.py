@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_acls import CreateAclsRequest
 from kbroker.protocol.messages.delete_acls import DeleteAclsRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest

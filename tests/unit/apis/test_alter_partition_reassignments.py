@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis.alter_partition_reassignments import handle
-from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.apis.list_partition_reassignments import handle as handle_list
 from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment, TopicPartition

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis.alter_replica_log_dirs import handle
-from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis.alter_user_scram_credentials import handle
-from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from tests.fakes.requests.admin_context import AdminClient

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import (
+from kbroker.acl.acl import (
     CLUSTER,
     SUPPORTED_OPERATIONS,
     AclOperation,
     AclResource,
     AclResourceType,
-    operation_bits,
 )
+from kbroker.apis.authorizer import operation_bits
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID

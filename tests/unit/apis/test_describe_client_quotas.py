@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -122,7 +122,7 @@ async def test_what_cannot_be_asked_is_refused(
 
 
 async def test_only_who_may_describe_the_cluster_is_told(client: AdminClient) -> None:
-    services = services_without(client.services, (AclOperation.DESCRIBE, CLUSTER))
+    services = services_without(client.services, (AclOperation.DESCRIBE_CONFIGS, CLUSTER))
     response = await ask(services, DescribeClientQuotasRequest(), 1)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis import describe_producers
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerStateManager
 from kbroker.model import TopicPartition

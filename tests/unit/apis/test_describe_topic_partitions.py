@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.describe_topic_partitions import handle
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode

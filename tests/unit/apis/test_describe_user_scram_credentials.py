@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis import metadata
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import LARGE_BYTES
 from kbroker.apis.registry import registered

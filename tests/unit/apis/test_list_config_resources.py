@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis.list_config_resources import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.apis.authorizer import CLUSTER, AclOperation
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis.list_partition_reassignments import handle
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment

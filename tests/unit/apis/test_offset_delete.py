@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.coordinator.offsets.offset_commits import Committer

@@ -9,8 +9,8 @@ import inspect
 
 import pytest
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis import produce_in_turns, served_api
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import MOST_PRODUCED_AT_ONCE
 from kbroker.apis.registry import registered

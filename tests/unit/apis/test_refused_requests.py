@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.refusal_table import (
     LOOKED_AT_MAX,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import FEW_BYTES, LARGE_BYTES
 from kbroker.apis.registry import registered

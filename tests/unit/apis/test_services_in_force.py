@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis import lanes
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.registry import registered
 from kbroker.apis.served_api import Served

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis import list_transactions
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.describe_transactions import TOLD_AGAIN
 from kbroker.apis.large_requests import LARGE_BYTES

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kbroker.apis.authorizer import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Participation
 from kbroker.coordinator.transaction.transaction import Producer

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis import write_txn_markers
-from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC

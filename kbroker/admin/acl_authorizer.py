@@ -1,0 +1,165 @@
+"""AclAuthorizer: decides by the rules in the tree, which it follows (KIP-11, KIP-290).
+
+Law: all rules are known before the first decision. Each notification makes the rules of its pattern
+be read again, and the loss of a session makes all be read again, as notifications may be gone; what
+is in force stays so until what was read takes its place at once. A change that this broker makes is
+in force here when `create` or `delete` returns.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from struct import Struct
+
+from kbroker.acl.acl import AclOperation, AclPattern, AclResource, AclResourceType, Acls
+from kbroker.acl.acl_rules import AclRules, SuperUsers
+from kbroker.clock import Clock
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.turns import turn
+from kbroker.zk.nodes.acl_znodes import CHANGES, decode_change
+from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
+from kbroker.zk.tree import SessionState, TreeError
+from kbroker.zk.zk_utils import ZkUtils
+from kbroker.zk.zk_watchers import RETRY_BACKOFF_S, ChangeNotificationWatcher
+
+_log = logging.getLogger(__name__)
+
+_READ_AT_ONCE = 256
+_ADDRESSES_KEPT = 1_000
+_IPV6 = Struct(">8H")
+_IPV4_WITHIN = bytes(10) + b"\xff\xff"
+
+
+class AclAuthorizer:
+    """The authorizer of one broker."""
+
+    def __init__(self, zk: ZkUtils, clock: Clock, super_users: SuperUsers) -> None:
+        self._tree = zk.tree
+        self._stored = ZkAcls(zk)
+        self._super_users = super_users
+        self.rules = AclRules(super_users)
+        self._session_id = zk.tree.session_id
+        self._is_stale = False  # everything has to be read again
+        self._changed: dict[AclPattern, None] = {}
+        self._arrived = asyncio.Event()
+        self._reading = asyncio.Lock()  # one that began earlier must not end later
+        self._watchers = [
+            ChangeNotificationWatcher(zk.tree, root, self._on_notification, clock)
+            for root in CHANGES.values()
+        ]
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read all rules, and follow their changes. Raises TreeError."""
+        self._session_id = self._tree.session_id
+        self._tree.add_session_listener(self._on_session_state)
+        await self._stored.create_paths()
+        for watcher in self._watchers:
+            await watcher.start()
+        await self._read_all()
+        self._task = asyncio.create_task(self._run(), name="access rules")
+
+    async def stop(self) -> None:
+        """Follow changes no longer."""
+        for watcher in self._watchers:
+            await watcher.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def authorize(
+        self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
+    ) -> bool:
+        """Whether the principal of a connection, at its address, may do this."""
+        host = address_in_rules(connection.peer_host)
+        return self.rules.is_granted(connection.principal, host, operation, resource)
+
+    def authorize_by_resource_type(
+        self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
+    ) -> bool:
+        """Whether it may do this to at least one resource of that type."""
+        host = address_in_rules(connection.peer_host)
+        return self.rules.is_granted_somewhere(connection.principal, host, operation, resource_type)
+
+    async def change(
+        self, changes: Mapping[AclPattern, Change]
+    ) -> dict[AclPattern, Refusal | None]:
+        """Change the rules of each pattern by itself; returns what refused it, or None. What was
+        changed is in force when this returns. Raises TreeUnavailableError: some may be changed.
+        """
+        outcomes = await self._stored.update(changes)
+        await self._read_some(list(changes))
+        return outcomes
+
+    def _on_notification(self, data: bytes | None) -> None:
+        self._changed[decode_change(data)] = None
+        self._arrived.set()
+
+    def _on_session_state(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and self._tree.session_id != self._session_id:
+            self._session_id = self._tree.session_id
+            self._is_stale = True
+            self._arrived.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._is_stale or self._changed:
+                try:
+                    await self._apply()
+                except TreeError as error:
+                    _log.warning("changed access rules cannot be read now: %r", error)
+                    await asyncio.sleep(RETRY_BACKOFF_S)
+
+    async def _apply(self) -> None:
+        """Read what has changed; it goes on waiting if the tree is away."""
+        some, is_stale = self._changed, self._is_stale
+        self._changed, self._is_stale = {}, False
+        try:
+            if is_stale:
+                await self._read_all()
+            else:
+                await self._read_some(list(some))
+        except TreeError:
+            self._changed, self._is_stale = {**some, **self._changed}, is_stale
+            raise
+
+    async def _read_some(self, patterns: Sequence[AclPattern]) -> None:
+        async with self._reading:
+            found: dict[AclPattern, Acls] = {}
+            for start in range(0, len(patterns), _READ_AT_ONCE):
+                found |= await self._stored.read(patterns[start : start + _READ_AT_ONCE])
+            self.rules.replace(found)
+
+    async def _read_all(self) -> None:
+        """Build the rules aside: others decide by the former ones meanwhile."""
+        async with self._reading:
+            rules = AclRules(self._super_users)
+            async for some in self._stored.every():
+                rules.replace(some)
+                await turn()
+            self.rules = rules
+
+
+@lru_cache(_ADDRESSES_KEPT)
+def address_in_rules(host: str) -> str:
+    """An address as Java writes it, and rules have it: IPv6 in full, IPv4 within it alone.
+
+    >>> address_in_rules("::1"), address_in_rules("::ffff:10.0.0.1")
+    ('0:0:0:0:0:0:0:1', '10.0.0.1')
+    """
+    if ":" not in host:
+        return host
+    address, percent, zone = host.partition("%")
+    packed = socket.inet_pton(socket.AF_INET6, address)
+    if packed.startswith(_IPV4_WITHIN):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return ":".join(f"{part:x}" for part in _IPV6.unpack(packed)) + percent + zone

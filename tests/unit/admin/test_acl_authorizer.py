@@ -1,0 +1,122 @@
+"""An authorizer that follows the rules in its tree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResource, AclResourceType, Permission
+from kbroker.acl.acl_rules import SuperUsers
+from kbroker.admin import acl_authorizer
+from kbroker.admin.acl_authorizer import AclAuthorizer, address_in_rules
+from kbroker.zk import zk_watchers
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.nodes.acls import ZkAcls
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.trees.memory_tree_files import FixedClock
+
+TOPIC = AclResource(AclResourceType.TOPIC, "t")
+PATTERN = AclPattern(*TOPIC)
+ALLOW = Acl("User:ANONYMOUS", "*", AclOperation.READ, Permission.ALLOW)
+DENY = ALLOW._replace(permission=Permission.DENY, host="127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (zk_watchers, acl_authorizer):
+        monkeypatch.setattr(module, "RETRY_BACKOFF_S", 0.0)
+
+
+class Cluster:
+    """Two brokers' authorizers over one tree."""
+
+    def __init__(self) -> None:
+        self.tree = EmbeddedTree(FixedClock())
+        self.sessions: list[TreeSession] = [self.tree.session() for _ in range(2)]
+        self.brokers = [
+            AclAuthorizer(ZkUtils(session, FixedClock()), FixedClock(), SuperUsers())
+            for session in self.sessions
+        ]
+        self.stored = ZkAcls(ZkUtils(self.tree.session(), FixedClock()))
+
+    def may_read(self) -> list[bool]:
+        asked = local_connection(), AclOperation.READ, TOPIC
+        return [broker.authorize(*asked) for broker in self.brokers]
+
+    def may_read_some_topic(self) -> bool:
+        asked = local_connection(), AclOperation.READ, AclResourceType.TOPIC
+        return self.brokers[0].authorize_by_resource_type(*asked)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if is_so():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never was so")
+
+
+async def test_rules_are_known_from_the_start_and_changes_are_followed() -> None:
+    cluster = Cluster()
+    await cluster.stored.update({PATTERN: lambda _: (ALLOW,)})
+    for broker in cluster.brokers:
+        await broker.start()
+    assert cluster.may_read() == [True, True]
+    assert cluster.may_read_some_topic()
+
+    await cluster.brokers[0].change({PATTERN: lambda before: (*before, DENY)})
+    assert not cluster.may_read()[0], "the answer leaves when it is in force here"
+    await until(lambda: cluster.may_read() == [False, False])
+
+    await cluster.brokers[1].change({PATTERN: lambda _: (ALLOW,)})
+    await until(lambda: cluster.may_read() == [True, True])
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+async def test_what_changed_while_a_session_was_lost_is_read_again() -> None:
+    cluster = Cluster()
+    for broker in cluster.brokers:
+        await broker.start()
+    lost = cluster.sessions[0]
+    lost.suspend()
+    await cluster.brokers[1].change({PATTERN: lambda _: (ALLOW,)})
+    for name in await cluster.sessions[1].children("/kafka-acl-changes"):
+        await cluster.sessions[1].delete(f"/kafka-acl-changes/{name}")
+    lost.expire()
+    lost.renew()
+
+    await until(lambda: cluster.may_read() == [True, True])
+    await cluster.brokers[1].change({PATTERN: lambda before: (*before, DENY)})
+    await until(lambda: cluster.may_read() == [False, False])
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+async def test_rules_that_cannot_be_read_close_their_resource_until_they_can() -> None:
+    cluster = Cluster()
+    for broker in cluster.brokers:
+        await broker.start()
+    await cluster.brokers[0].change({PATTERN: lambda _: (ALLOW,)})
+    await until(lambda: cluster.may_read() == [True, True])
+    session = cluster.tree.session()
+
+    await session.set("/kafka-acl/Topic/t", b'{"version":2}')
+    await session.create("/kafka-acl-changes/acl_changes_", b"TOPIC:t", sequential=True)
+    await session.create("/kafka-acl-changes/acl_changes_", b"FISH:t", sequential=True)
+    await until(lambda: cluster.may_read() == [False, False])
+
+    await session.delete("/kafka-acl/Topic/t")
+    await cluster.brokers[0].change({PATTERN: lambda before: (*before, ALLOW)})
+    await until(lambda: cluster.may_read() == [True, True])
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+def test_addresses_are_written_as_java_writes_them() -> None:
+    assert address_in_rules("fe80::1%eth0") == "fe80:0:0:0:0:0:0:1%eth0"
+    assert address_in_rules("::ffff:10.0.0.1") == "10.0.0.1"
+    assert address_in_rules("10.0.0.1") == "10.0.0.1"
