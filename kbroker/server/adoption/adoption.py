@@ -34,6 +34,7 @@ from kbroker.server.adoption.kraft_metadata import (
 from kbroker.server.adoption.plan import AdoptionPlan, Recorded, make_plan
 from kbroker.server.metadata_tree.broker_identity import new_cluster_id
 from kbroker.zk import zk_paths
+from kbroker.zk.nodes.acl_znodes import acl_path, encode_acls
 from kbroker.zk.nodes.topic_ops import topic_ops
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
 from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
@@ -94,6 +95,7 @@ class Adoption:
                 *_producer_id_ops(plan, broker_id, highest_id),
                 *(op for topic in plan.topics for op in topic_ops(topic, broker_id)),
                 *_user_ops(plan),
+                *_acl_ops(plan),
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
         )
@@ -184,6 +186,17 @@ def _user_ops(plan: AdoptionPlan) -> Iterator[Op]:
     for user, stored in plan.users.items():
         path = zk_paths.config_path(zk_paths.USER_CONFIGS, zk_paths.sanitized(user))
         yield CreateOp(path, zk_paths.encode_config(stored))
+
+
+def _acl_ops(plan: AdoptionPlan) -> Iterator[Op]:
+    made: set[str] = {""}
+    for pattern, acls in plan.acls.items():
+        path = acl_path(pattern)
+        for length in (at for at, character in enumerate(path) if character == "/"):
+            if path[:length] not in made:
+                made.add(path[:length])
+                yield CreateOp(path[:length])
+        yield CreateOp(path, encode_acls(acls))
 
 
 def _transactional_producer_ids(plan: AdoptionPlan, file_system: FileSystem) -> Iterator[int]:

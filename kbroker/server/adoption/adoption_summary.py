@@ -35,6 +35,9 @@ def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
     parts = [_origin(plan), _groups(plan)]
     if plan.users:
         parts.append(f"{_count(len(plan.users), 'user')} with SCRAM logins")
+    if plan.acls:
+        count = sum(map(len, plan.acls.values()))
+        parts.append(f"{_count(count, 'rule')} of access")
     parts.extend(_unknowns(plan))
     behind = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.behind]
     if behind:

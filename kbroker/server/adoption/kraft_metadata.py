@@ -55,7 +55,7 @@ class ClusterMetadata:
     other_settings: dict[tuple[int, str, str], str] = field(default_factory=dict)
     scram_credentials: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
     quotas: set[tuple[object, ...]] = field(default_factory=set)
-    acls: set[UUID] = field(default_factory=set)
+    acls: dict[UUID, kinds.AccessControlEntryRecord] = field(default_factory=dict)
     next_producer_id: int = 0
 
 
@@ -152,9 +152,9 @@ def _apply_security(metadata: ClusterMetadata, message: Message) -> None:
     elif isinstance(message, kinds.RemoveUserScramCredentialRecord):
         metadata.scram_credentials.pop((message.name, message.mechanism), None)
     elif isinstance(message, kinds.AccessControlEntryRecord):
-        metadata.acls.add(message.id)
+        metadata.acls[message.id] = message
     elif isinstance(message, kinds.RemoveAccessControlEntryRecord):
-        metadata.acls.discard(message.id)
+        metadata.acls.pop(message.id, None)
     elif isinstance(message, kinds.ClientQuotaRecord):
         entity = tuple((part.entity_type, part.entity_name) for part in message.entity)
         change = metadata.quotas.discard if message.remove else metadata.quotas.add

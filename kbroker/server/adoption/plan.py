@@ -15,6 +15,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kbroker.acl.acl import (
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclResourceType,
+    Acls,
+    PatternType,
+    Permission,
+)
+from kbroker.admin.acl_admin import refusal_of
 from kbroker.admin.internal_topics import new_topic
 from kbroker.admin.scram_users import can_be_user
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
@@ -54,6 +64,7 @@ class AdoptionPlan:
     offsets_retention_minutes: int | None  # for committed offsets, None if it was set
     dropped_settings: tuple[str, ...]  # names
     users: Mapping[str, Mapping[str, str]]  # what is stored of each, by mechanism
+    acls: Mapping[AclPattern, Acls]  # the rules of access
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
     leaving: tuple[str, ...]  # -delete directories, removed soon
@@ -97,6 +108,7 @@ def make_plan(
         at_least = known_facts.partition_counts.get(name, 0)
         topics.append(_adopted(partitions, known, settings, at_least, meta))
         dropped.update(set(recorded or {}) - set(usable_overrides(recorded or {})))
+    acls, lost_acls = _acls(metadata)
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
     return AdoptionPlan(
@@ -111,10 +123,37 @@ def make_plan(
         ),
         dropped_settings=tuple(sorted(dropped)),
         users=_users(metadata),
+        acls=acls,
         refused=refused,
-        left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere)),
+        left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere, lost_acls)),
         leaving=tuple(name for name in moved if name.endswith("-delete")),
     )
+
+
+def _acls(metadata: ClusterMetadata | None) -> tuple[dict[AclPattern, Acls], int]:
+    """The rules of KRaft's metadata, and how many of them a tree cannot have: of a later release,
+    or for a name that no node can have.
+    """
+    acls: dict[AclPattern, Acls] = {}
+    lost = 0
+    for record in metadata.acls.values() if metadata is not None else ():
+        try:
+            kind, pattern_type = (
+                AclResourceType(record.resource_type),
+                PatternType(record.pattern_type),
+            )
+            operation = AclOperation(record.operation)
+            permission = Permission(record.permission_type)
+        except ValueError:
+            lost += 1
+            continue
+        pattern = AclPattern(kind, record.resource_name, pattern_type)
+        acl = Acl(record.principal, record.host, operation, permission)
+        if refusal_of(pattern, acl) is None:
+            acls[pattern] = (*acls.get(pattern, ()), acl)
+        else:
+            lost += 1
+    return acls, lost
 
 
 def _users(metadata: ClusterMetadata | None) -> dict[str, dict[str, str]]:
@@ -289,12 +328,12 @@ def _goes_on(name: str, found: Collection[TopicPartition]) -> bool:
     return name.endswith("-future") and parse_directory_name(name) in found
 
 
-def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int) -> list[str]:
+def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int, lost_acls: int) -> list[str]:
     if metadata is None:
         return []
     counts = (
         (elsewhere, "topics without a partition here"),
-        (len(metadata.acls), "ACLs"),
+        (lost_acls, "rules of access that the tree cannot have"),
         (len(metadata.quotas), "quotas"),
         (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),
     )

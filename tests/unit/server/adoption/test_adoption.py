@@ -188,7 +188,7 @@ async def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_p
     assert first_id == 2000 + 1000 * BLOCK
 
 
-async def test_users_of_the_metadata_log_go_on_with_their_logins(tmp_path: Path) -> None:
+async def test_users_of_the_metadata_log_go_on_with_their_logins_and_rules(tmp_path: Path) -> None:
     data = kafka_data(tmp_path, META.replace("version=0", "version=1").replace("broker", "node"))
     (data / METADATA_DIRECTORY).mkdir()
     topic = kinds.TopicRecord(name="orders", topic_id=TOPIC_ID)
@@ -197,15 +197,25 @@ async def test_users_of_the_metadata_log_go_on_with_their_logins(tmp_path: Path)
         iterations=4096,
     )  # fmt: skip
     unknown = kinds.UserScramCredentialRecord(name="bo", mechanism=9)
-    write_log(data / METADATA_DIRECTORY, 0, batch(0, topic, login, unknown))
+    rules = [
+        kinds.AccessControlEntryRecord(
+            id=UUID(int=number), resource_type=2, resource_name="t", pattern_type=number,
+            principal="User:ann", host="*", operation=3, permission_type=2,
+        )
+        for number in (3, 4)
+    ]  # fmt: skip
+    write_log(data / METADATA_DIRECTORY, 0, batch(0, topic, login, unknown, *rules))
 
     async def look(zk: ZkUtils) -> dict[str, bytes | None]:
+        for path in ("/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Topic/t"):
+            assert b'"Deny"' in ((await zk.tree.get(path))[0] or b"")
         names = await zk.tree.children("/config/users")
         return {name: (await zk.tree.get(f"/config/users/{name}"))[0] for name in names}
 
     said, users = await carry_out(adoption(data), look)
 
     assert "1 user with SCRAM logins" in said
+    assert "2 rules of access" in said
     assert users == {
         "ann%20%40%20home": b'{"version":1,"config":{"SCRAM-SHA-256":"salt=c2FsdA==,'
         b'stored_key=a2V5,server_key=aXQ=,iterations=4096"}}'

@@ -6,6 +6,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.disk.checkpoint import MetaProperties
+from kbroker.server.adoption import kraft_records as kinds
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kraft_metadata import KraftTopic
 from tests.unit.server.adoption.test_plan import ID, OTHER_ID, directory, found, metadata_of, plan
@@ -44,7 +45,7 @@ def test_what_is_left_is_named() -> None:
     going, moving = f"t-1.{'a' * 32}-delete", f"t-2.{'a' * 32}-future"
     goes_on = f"t-0.{'a' * 32}-future"  # its partition is there
     metadata = metadata_of(KraftTopic("t", ID, {0: 1}), retention_ms="1")
-    metadata.acls.add(ID)
+    metadata.acls[ID] = kinds.AccessControlEntryRecord(id=ID)
     metadata.topics[OTHER_ID] = KraftTopic("elsewhere", OTHER_ID)
 
     sentence = proposal(

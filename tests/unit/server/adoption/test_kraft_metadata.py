@@ -127,7 +127,8 @@ def test_logins_are_kept_and_what_cannot_be_taken_over_is_counted() -> None:
     assert there.other_settings == {(4, "1", "log.retention.ms"): "7"}
     assert there.next_producer_id == 2000
     assert not gone.scram_credentials
-    assert not gone.quotas | gone.acls
+    assert not gone.quotas
+    assert not gone.acls
 
 
 # ---- files

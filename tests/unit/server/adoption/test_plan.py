@@ -7,10 +7,12 @@ from uuid import UUID
 
 import pytest
 
+from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResourceType, PatternType, Permission
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.model import TopicPartition
+from kbroker.server.adoption import kraft_records as kinds
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
@@ -255,9 +257,19 @@ def test_a_partition_in_two_directories_is_refused() -> None:
 
 def test_what_the_metadata_has_beyond_topics_is_counted() -> None:
     metadata = metadata_of(KraftTopic("t", ID, {0: 1}), retention_ms="1")
-    metadata.acls.update((ID, OTHER_ID))
+    for acl_id, operation in ((ID, 3), (OTHER_ID, 15)):
+        metadata.acls[acl_id] = kinds.AccessControlEntryRecord(
+            resource_type=2, resource_name="t", pattern_type=4, principal="User:ann", host="*",
+            operation=operation, permission_type=2,
+        )  # fmt: skip
     metadata.topics[OTHER_ID] = KraftTopic("elsewhere", OTHER_ID)
 
     made = plan(directory(found("t", 0, topic_id=ID), foreign=("photos",)), metadata=metadata)
 
-    assert made.left == ("photos", "topics without a partition here (1)", "ACLs (2)")
+    assert made.left == (
+        "photos",
+        "topics without a partition here (1)",
+        "rules of access that the tree cannot have (1)",
+    )
+    pattern = AclPattern(AclResourceType.TOPIC, "t", PatternType.PREFIXED)
+    assert made.acls == {pattern: (Acl("User:ann", "*", AclOperation.READ, Permission.DENY),)}
