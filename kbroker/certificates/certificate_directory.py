@@ -5,8 +5,8 @@
     NAME.pem                key and certificate of a client
     NAME.properties         the same for Java's clients and `--command-config`
 
-Law: no file is replaced, each appears whole or not at all, and those with a secret can be read by
-their owner alone.
+Law: no file is replaced, but those that are to be renewed; each appears whole or not at all, and
+those with a secret can be read by their owner alone.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ class CertificateDirectoryError(ExplainedError):
 class CertificateDirectory:
     """A directory that has, or is to get, an authority and its certificates."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, renews: bool = False) -> None:
+        """`renews`: certificates that are there are replaced, but not the authority."""
         self._path = path
+        self.renews = renews
 
     def path_of(self, file: str) -> str:
         """The path of a file in the directory, from where the directory was named."""
@@ -135,9 +137,9 @@ class CertificateDirectory:
                 )
 
     def write(self, file: str, text: str, *, is_secret: bool) -> None:
-        """Write a new file. Raises CertificateDirectoryError if it is there."""
+        """Write a file. Raises CertificateDirectoryError if it is there and is not renewed."""
         path = self.path_of(file)
-        if self.has(file):
+        if self.has(file) and not self.renews:
             raise CertificateDirectoryError(f"{path} is there already: it is not replaced")
         half = self.path_of(f".{file}.new")
         with _sentences(self._path):
@@ -153,7 +155,7 @@ class CertificateDirectory:
             os.rename(half, path)
 
     def add(self, file: str, issued: Issued) -> list[str]:
-        """Write a key with its certificate to a new file. Return its name."""
+        """Write a key with its certificate to a file. Return its name."""
         self.write(file, f"{issued.key}{issued.certificate}", is_secret=True)
         return [file]
 
@@ -188,22 +190,19 @@ def make_certificates(
     """Make what is missing of the authority, a broker's certificate and those of `clients`, for so
     many days. Return the new files.
 
-    The broker's certificate is for `hosts`, for the name of this `machine`, and for localhost.
-    Raises CertificateDirectoryError before anything is made if all cannot be made.
+    The broker's certificate is for `hosts`, for the name of this `machine`, and for localhost; a
+    renewed one for `hosts` and all that the former one is for. A directory that renews does so
+    with those of `clients`, or with the broker's if there are none. Raises
+    CertificateDirectoryError before anything is made if all cannot be made.
     """
     for host in hosts:
         if not is_host(host):
             raise CertificateDirectoryError(f"'{host}' is neither a host name nor an address")
     for client in clients:
         _check_client(directory, client)
-    needs_broker = not directory.has(BROKER)
-    there = hosts if needs_broker else directory.names_of_broker()
-    missing = [each for each in hosts if each not in there]
-    if missing:
-        raise CertificateDirectoryError(
-            f"{directory.path_of(BROKER)} is not for {', '.join(missing)}: remove it to make "
-            "another"
-        )
+    needs_broker = not directory.has(BROKER) or (directory.renews and not clients)
+    if not needs_broker:
+        _check_is_for(directory, hosts)
     if directory.has(AUTHORITY) and not needs_broker and not clients:
         return []  # nothing is to be signed: the authority's key may be kept elsewhere
     authority, made = directory.authority(now)
@@ -213,7 +212,10 @@ def make_certificates(
             "cannot last longer"
         )
     if needs_broker:
-        names = dict.fromkeys((*hosts, *filter(is_host, [machine]), *_LOCAL_NAMES))
+        names = [*hosts, *filter(is_host, [machine]), *_LOCAL_NAMES]
+        if directory.has(BROKER):
+            names = [*directory.names_of_broker(), *hosts]
+        names = list(dict.fromkeys(names))
         made += directory.add(BROKER, authority.issue(_BROKERS_NAME, names, now, days))
     for client in dict.fromkeys(clients):
         issued = authority.issue(client, (), now, days)
@@ -222,6 +224,17 @@ def make_certificates(
         directory.write(f"{client}.properties", text, is_secret=True)
         made.append(f"{client}.properties")
     return made
+
+
+def _check_is_for(directory: CertificateDirectory, hosts: Sequence[str]) -> None:
+    there = directory.names_of_broker()
+    missing = [each for each in hosts if each not in there]
+    if missing:
+        options = " ".join(f"--host {each}" for each in missing)
+        raise CertificateDirectoryError(
+            f"{directory.path_of(BROKER)} is not for {', '.join(missing)}: `kbroker cert make "
+            f"{os.path.dirname(directory.path_of(BROKER))} {options} --renew` makes another"
+        )
 
 
 def _check_client(directory: CertificateDirectory, client: str) -> None:
@@ -233,9 +246,9 @@ def _check_client(directory: CertificateDirectory, client: str) -> None:
     if f"{client}.pem" in (AUTHORITY, BROKER):
         raise CertificateDirectoryError(f"{client}.pem is not a client's: take another name")
     for file in (f"{client}.pem", f"{client}.properties"):
-        if directory.has(file):
+        if directory.has(file) and not directory.renews:
             raise CertificateDirectoryError(
-                f"{directory.path_of(file)} is there already: remove it to make another"
+                f"{directory.path_of(file)} is there already: --renew makes another"
             )
 
 

@@ -52,17 +52,29 @@ cert.add_command(show)
     metavar="N",
     help="How long the certificates are valid; the authority is for ten years.",
 )
+@click.option(
+    "--renew",
+    "renews",
+    is_flag=True,
+    help="Replace the broker's certificate by one for the same names and those of --host; with "
+    "--client the certificates of these clients instead.",
+)
 @output_option
 def make(
-    directory: str, hosts: Sequence[str], clients: Sequence[str], days: int, output: str
+    directory: str,
+    hosts: Sequence[str],
+    clients: Sequence[str],
+    days: int,
+    renews: bool,
+    output: str,
 ) -> None:
     """Make an authority in DIR, and certificates that it signs: one for brokers, and one for each
     client.
 
     DIR then has ca.pem, which clients trust; broker.pem, key and certificate for
     ssl.keystore.location; and for each client NAME.pem and NAME.properties, which --command-config
-    and Java's clients take. ca.key signs more: call this again with another --client. No file is
-    replaced. Needs `pip install 'kbroker[security]'`.
+    and Java's clients take. ca.key signs more: call this again with another --client. Without
+    --renew no file is replaced. Needs `pip install 'kbroker[security]'`.
     """
     from kbroker.certificates.certificate_directory import (
         CertificateDirectory,
@@ -71,7 +83,7 @@ def make(
     )
     from kbroker.errors import ConfigError, trouble_of
 
-    place = CertificateDirectory(directory)
+    place = CertificateDirectory(directory, renews=renews)
     now = datetime.now(UTC)
     try:
         made = make_certificates(

@@ -41,9 +41,10 @@ def made(
     hosts: tuple[str, ...] = (),
     machine: str = "machine",
     days: int = 90,
+    renews: bool = False,
 ) -> list[str]:
     return make_certificates(
-        CertificateDirectory(str(path)),
+        CertificateDirectory(str(path), renews=renews),
         hosts=hosts,
         machine=machine,
         clients=clients,
@@ -103,7 +104,7 @@ def test_more_is_added_and_nothing_is_replaced(tmp_path: Path) -> None:
 
     for refused, clients, hosts in (
         ("ann.pem is there already", ("carl", "ann"), ()),
-        ("broker.pem is not for b2", ("carl",), ("b1", "b2")),
+        (r"broker.pem is not for b2: .* --host b2 --renew", ("carl",), ("b1", "b2")),
         ("ca.pem is not a client's", ("ca",), ()),
         ("'../x' does not name a client", ("../x",), ()),
         ("'a b' is neither a host name nor", (), ("a b",)),
@@ -116,6 +117,21 @@ def test_more_is_added_and_nothing_is_replaced(tmp_path: Path) -> None:
     after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert before.items() <= after.items()
     assert len(after) == len(before) + 2
+
+
+def test_what_is_renewed_is_for_all_that_it_was_for(tmp_path: Path) -> None:
+    made(tmp_path, "ann", hosts=("b1",))
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    assert made(tmp_path, hosts=("b2",), machine="elsewhere", renews=True) == ["broker.pem"]
+    names = CertificateDirectory(str(tmp_path)).names_of_broker()
+    assert set(names) == {"b1", "b2", "machine", "localhost", "127.0.0.1", "::1"}
+    assert made(tmp_path, "ann", renews=True) == ["ann.pem", "ann.properties"]
+    assert handshake(tmp_path, "b2").getpeercert(binary_form=True)
+
+    after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert {name for name in after if after[name] == before[name]} == {"ca.pem", "ca.key"}
+    assert (tmp_path / "broker.pem").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_directory_that_is_half_or_of_something_else_is_refused(tmp_path: Path) -> None:
