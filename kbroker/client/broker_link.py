@@ -172,7 +172,7 @@ class BrokerLink:
         except TimeoutError as error:
             raise TimeoutError(f"{self.name} does not complete the TLS handshake") from error
         except OSError as error:
-            reason = tls_reason(error, host)
+            reason = tls_reason(error, host, self._settings.tls)
             if reason is None and _speaks_plaintext(host, port):
                 reason = no_tls(self._settings)
             if reason is not None:
@@ -252,7 +252,7 @@ class BrokerLink:
         if self._settings.tls is not None:
             from kbroker.client.tls import tls_reason
 
-            reason = tls_reason(error, self.name)
+            reason = tls_reason(error, self.name, self._settings.tls)
             if reason is not None:
                 return reason
         elif not self._served:  # a port with TLS may close before it has read what it was sent

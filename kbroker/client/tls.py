@@ -43,7 +43,7 @@ def secured(plain: socket.socket, host: str, tls: Tls) -> ssl.SSLSocket:
     return tls_context(tls).wrap_socket(plain, server_hostname=host)
 
 
-def tls_reason(error: OSError, host: str) -> str | None:
+def tls_reason(error: OSError, host: str, tls: Tls) -> str | None:
     """Return what to do if a side does not trust the other's certificate; None for other errors."""
     found = distrusted(error)
     if found is None:
@@ -62,6 +62,7 @@ def tls_reason(error: OSError, host: str) -> str | None:
             "give one that the broker trusts (ssl.certificate.location, ssl.key.location), or its "
             "authority to the broker"
         ),
+        is_shown=bool(tls.certificate_file or tls.certificate_text or tls.context),
     )
     return distrust_sentence(found, words)
 

@@ -26,7 +26,7 @@ class Distrust(Enum):
     OWN_OUT_OF_DATE = auto()
     OWN_REVOKED = auto()
     OWN_UNKNOWN_AUTHORITY = auto()
-    OWN_REFUSED = auto()  # clients say so of any reason, also of a name
+    OWN_REFUSED = auto()  # Java says so of any reason, also of a name, and of none at all
 
 
 # By the names of OpenSSL, less the version of TLS and "ALERT_". Others are of no certificate.
@@ -60,6 +60,7 @@ class Words(NamedTuple):
     trust: str = ""  # for an authority that this side does not know
     show: str = ""  # for a certificate that this side did not show
     be_trusted: str = ""  # for an authority that the other side does not know
+    is_shown: bool = True  # whether this side has a certificate
 
 
 def distrusted(error: OSError) -> Distrusted | None:
@@ -102,7 +103,8 @@ def distrust_sentence(found: Distrusted, words: Words) -> str:
             f"{words.other} does not trust {words.ours} ({said}): {words.be_trusted}"
         ),
     }
-    return sentences[found.kind]
+    is_missing = found.kind is Distrust.OWN_REFUSED and not words.is_shown
+    return sentences[Distrust.OWN_MISSING if is_missing else found.kind]
 
 
 def _kind(code: int) -> Distrust:

@@ -108,9 +108,10 @@ class HttpAddress:
     def _distrust(self, error: OSError) -> str | None:
         if not self.url.startswith("https:"):
             return None
+        from kbroker.client.connection_settings import Tls
         from kbroker.client.tls import tls_reason
 
-        return tls_reason(error, self._place().hostname or "")
+        return tls_reason(error, self._place().hostname or "", self.settings.tls or Tls())
 
     def _place(self) -> SplitResult:
         try:

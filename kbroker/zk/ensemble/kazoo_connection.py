@@ -25,7 +25,7 @@ from kazoo.retry import KazooRetry
 from kbroker.config.zk_access import ZkAccess
 from kbroker.zk.ensemble.kazoo_parts import AnyWatcher, KazooThreads, LastWarning, LoggingIn
 from kbroker.zk.ensemble.kazoo_requests import Request
-from kbroker.zk.ensemble.tls_connector import TlsConnector, explained
+from kbroker.zk.ensemble.tls_connector import TlsConnector
 from kbroker.zk.tree import EventType
 
 _log = logging.getLogger(__name__)
@@ -128,7 +128,8 @@ class KazooConnection:
     @property
     def last_complaint(self) -> str:
         """The last words of kazoo about a connection that failed or broke."""
-        return explained(self.logger.last)
+        last = self.logger.last
+        return last if self.tls is None else self.tls.explained(last)
 
     def start(self) -> None:
         self._client.start_async()

@@ -45,7 +45,10 @@ class TlsConnector:
             secured = self._context.wrap_socket(plain, server_hostname=host)
         except OSError as error:
             plain.close()
-            raise _failed(host, address[1], _reason(error, host)) from error
+            raise _failed(host, address[1], self._reason(error, host)) from error
+        except ValueError as error:  # no certificate can have such a name
+            plain.close()
+            raise _failed(host, address[1], str(error)) from error
         suite = other_suite(secured, self._tls.suites_of_1_3)
         if suite is not None:
             secured.close()
@@ -61,45 +64,43 @@ class TlsConnector:
                 self._fault = str(error)
                 _log.warning("%s; what was read before stays in force", error)
 
+    def explained(self, complaint: str) -> str:
+        """Return kazoo's words about a connection that broke; TLS 1.3 refuses in a first answer."""
+        alert = _ALERT.search(complaint)
+        return complaint if alert is None else f"TLS: {self._refusal(alert[1])}"
+
+    def _reason(self, error: OSError, host: str) -> str:
+        found = distrusted(error)
+        if found is not None and isinstance(error, ssl.SSLCertVerificationError):
+            return self._sentence(found, host)
+        if isinstance(error, TimeoutError):
+            return "no answer in time"
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
+            return "it ends the handshake (is this its port for TLS?)"
+        reason = getattr(error, "reason", None) or str(error)
+        return self._refusal(reason) if "_ALERT_" in reason else reason
+
+    def _refusal(self, alert: str) -> str:
+        """The sentence for one of OpenSSL's names of alerts."""
+        found = distrusted_by_alert(alert)
+        why = f" ({alert})" if found is None else f": {self._sentence(found)}"
+        return f"it refuses us{why}"
+
+    def _sentence(self, found: Distrusted, host: str = "") -> str:
+        words = Words(
+            other="it",
+            theirs="its certificate",
+            ours="this broker's certificate",
+            rename=(
+                f"{host}: see zookeeper.connect, or zookeeper.ssl.endpoint.identification.algorithm"
+            ),
+            trust="see zookeeper.ssl.truststore.location",
+            show="set zookeeper.ssl.keystore.location",
+            be_trusted="see zookeeper.ssl.keystore.location, and its truststore",
+            is_shown=self._tls.own is not None,
+        )
+        return distrust_sentence(found, words)
+
 
 def _failed(host: str, port: int, reason: str) -> OSError:
     return OSError(errno.EPROTO, f"TLS with {host}:{port}: {reason}")
-
-
-def explained(complaint: str) -> str:
-    """Return kazoo's words about a connection that broke; TLS 1.3 refuses in a first answer."""
-    alert = _ALERT.search(complaint)
-    return complaint if alert is None else f"TLS: {_refusal(alert[1])}"
-
-
-def _reason(error: OSError, host: str) -> str:
-    found = distrusted(error)
-    if found is not None and isinstance(error, ssl.SSLCertVerificationError):
-        return _sentence(found, host)
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ConnectionError):
-        return "it ends the handshake (is this its port for TLS?)"
-    reason = getattr(error, "reason", None) or str(error)
-    return _refusal(reason) if "_ALERT_" in reason else reason
-
-
-def _refusal(alert: str) -> str:
-    """The sentence for one of OpenSSL's names of alerts."""
-    found = distrusted_by_alert(alert)
-    return f"it refuses us ({alert})" if found is None else f"it refuses us: {_sentence(found)}"
-
-
-def _sentence(found: Distrusted, host: str = "") -> str:
-    words = Words(
-        other="it",
-        theirs="its certificate",
-        ours="this broker's certificate",
-        rename=(
-            f"{host}: see zookeeper.connect, or zookeeper.ssl.endpoint.identification.algorithm"
-        ),
-        trust="see zookeeper.ssl.truststore.location",
-        show="set zookeeper.ssl.keystore.location",
-        be_trusted="see zookeeper.ssl.keystore.location, and its truststore",
-    )
-    return distrust_sentence(found, words)

@@ -93,13 +93,24 @@ def certificate_error(code: int, message: str) -> ssl.SSLCertVerificationError:
     ],
 )
 def test_a_certificate_that_is_not_accepted_comes_with_advice(code: int, advice: str) -> None:
-    reason = tls_reason(certificate_error(code, "said."), "broker-1")
+    reason = tls_reason(certificate_error(code, "said."), "broker-1", Tls())
 
     assert reason is not None
     with pytest.raises(AssertionError, match=advice):
         raise AssertionError(reason)
 
 
+def test_a_certificate_that_was_not_shown_is_asked_for() -> None:
+    error = ssl.SSLError(1, "said")
+    error.reason = "SSLV3_ALERT_BAD_CERTIFICATE"  # as Java says it
+
+    asked = tls_reason(error, "h", Tls())
+    refused = tls_reason(error, "h", Tls(certificate_file="ann.pem"))
+
+    assert str(asked).startswith("the broker asks for the client's certificate (")
+    assert str(refused).startswith("the broker does not trust the client's certificate (")
+
+
 def test_other_errors_are_of_another_kind() -> None:
-    assert tls_reason(ConnectionResetError("cut"), "h") is None
-    assert tls_reason(ssl.SSLEOFError(8, "EOF"), "h") is None
+    assert tls_reason(ConnectionResetError("cut"), "h", Tls()) is None
+    assert tls_reason(ssl.SSLEOFError(8, "EOF"), "h", Tls()) is None
