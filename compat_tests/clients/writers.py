@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from array import array
+from collections.abc import Mapping
 from typing import Protocol
 
 from confluent_kafka import KafkaError as ClientError
@@ -120,9 +121,16 @@ class LibrdkafkaWriter(ThreadWriter):
     padding_bytes = 0  # of a large header, in every fiftieth record
     last_large = NOTHING  # of them
 
-    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        records_per_s: int,
+        security: Mapping[str, str] | None = None,
+    ) -> None:
         self._producer = Producer(
             {
+                **(security or {}),
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 2,

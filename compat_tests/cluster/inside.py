@@ -1,5 +1,5 @@
 """A second listener of each broker, INSIDE, which brokers use among themselves: with TLS, with logins,
-or both, and with one certificate for all.
+or both. A third one, OLD, is as open as the first; brokers may use it before.
 
 Knows nothing of kbroker.
 
@@ -15,67 +15,133 @@ import base64
 import hashlib
 import hmac
 import json
+import os
+import shutil
+import ssl
+from collections.abc import Iterable
+from itertools import cycle
 from pathlib import Path
 
-from compat_tests.cluster.processes import Cluster
+from compat_tests.cluster.processes import Cluster, tcp_connections
 from compat_tests.running.apache_kafka import free_port
-from compat_tests.running.tls_door import made_certificate
+from tests.fakes.certificates import Authority
 
 USER, PASSWORD = "inside", "ins.ide-secret"
+OPEN, OLD, INSIDE = "PLAINTEXT", "OLD", "INSIDE"
+PREFIX = "listener.name.inside."
+CERTIFICATES = 3  # of each broker, by turns
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_NAMES = (OPEN, OLD, INSIDE)
 _SECURITY = "org.apache.kafka.common.security"
 _ITERATIONS, _SALT = 4_096, b"0123456789"
 _MODULES = {"PLAIN": "plain.PlainLoginModule"}
-_PREFIX = "listener.name.inside."
 
 
 class Inside:
-    """The ports of all brokers, which stay, and their settings."""
+    """The ports of all brokers, which stay, their certificates and their settings."""
 
     def __init__(self, folder: Path, protocol: str, mechanism: str = "PLAIN") -> None:
         self.protocol, self.mechanism = protocol, mechanism
-        self._pem = folder / "inside-both.pem"
-        folder.mkdir(parents=True, exist_ok=True)
-        made_certificate(folder, "inside", "IP:127.0.0.1,DNS:localhost")
-        self._ports: dict[int, tuple[int, int]] = {}
+        self._mechanisms = SCRAM if mechanism in SCRAM else (mechanism,)
+        self._folder = folder / "inside"
+        self._authority = Authority(self._folder)
+        self._client = str(self._authority.issue("client").pem)
+        self._ports: dict[int, dict[str, int]] = {}
+        self._renewed: dict[int, cycle[Path]] = {}
 
     def common(self, password: str = PASSWORD) -> dict[str, str]:
         """The settings of all brokers that talk to each other there, with the password by which one
         logs in at the others.
         """
-        return self.offered(password) | {"inter.broker.listener.name": "INSIDE"}
+        return self.offered(password) | {"inter.broker.listener.name": INSIDE}
 
     def offered(self, password: str = PASSWORD) -> dict[str, str]:
         """The settings of all brokers that have the listener."""
         return {
-            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,INSIDE:{self.protocol}",
-            "sasl.enabled.mechanisms": self.mechanism,
+            "sasl.enabled.mechanisms": ",".join(self._mechanisms),
             "sasl.mechanism.inter.broker.protocol": self.mechanism,
-            f"{_PREFIX}{self.mechanism.lower()}.sasl.jaas.config": self._jaas(password),
-            f"{_PREFIX}ssl.keystore.type": "PEM",
-            f"{_PREFIX}ssl.keystore.location": str(self._pem),
-            f"{_PREFIX}ssl.truststore.type": "PEM",
-            f"{_PREFIX}ssl.truststore.location": str(self._pem.with_name("inside.pem")),
-            f"{_PREFIX}ssl.client.auth": "required",
+            **{
+                f"{PREFIX}{mechanism.lower()}.sasl.jaas.config": self._jaas(password)
+                for mechanism in self._mechanisms
+            },
+            f"{PREFIX}ssl.keystore.type": "PEM",
+            f"{PREFIX}ssl.client.auth": "required",
+            **self._authority.trust(PREFIX),
             "connections.max.reauth.ms": "6000",  # so that a test sees brokers log in again
         }
 
-    def listeners(self, number: int) -> dict[str, str]:
-        """The listeners of one broker."""
-        inside = f"INSIDE://127.0.0.1:{self._port_of(number, 1)}"
-        return {"listeners": f"{self.plain_listener(number)['listeners']},{inside}"}
+    def listeners(self, number: int, *names: str) -> dict[str, str]:
+        """The listeners of one broker, the first and INSIDE if none are named."""
+        used = names or (OPEN, INSIDE)
+        urls = (f"{name}://{self.address(number, name)}" for name in used)
+        own = {PREFIX + "ssl.keystore.location": str(self.certificate(number))}
+        return {
+            "listeners": ",".join(urls),
+            "listener.security.protocol.map": (
+                f"{OPEN}:PLAINTEXT,{OLD}:PLAINTEXT,{INSIDE}:{self.protocol}"
+            ),
+            **(own if INSIDE in used else {}),
+        }
 
-    def plain_listener(self, number: int) -> dict[str, str]:
-        """The one for clients alone."""
-        return {"listeners": f"PLAINTEXT://127.0.0.1:{self._port_of(number, 0)}"}
+    def address(self, number: int, name: str = INSIDE) -> str:
+        """Where a broker listens."""
+        ports = self._ports.setdefault(number, {})
+        if not ports:
+            ports.update((each, free_port()) for each in _NAMES)
+        return f"127.0.0.1:{ports[name]}"
 
-    def _port_of(self, number: int, which: int) -> int:
-        return self._ports.setdefault(number, (free_port(), free_port()))[which]
+    def addresses(self, numbers: Iterable[int], name: str = INSIDE) -> str:
+        """Where brokers listen, as clients take it."""
+        return ",".join(self.address(number, name) for number in numbers)
+
+    def client(self) -> dict[str, str]:
+        """How librdkafka comes in."""
+        return {
+            "security.protocol": self.protocol,
+            "ssl.ca.location": str(self._authority.certificate),
+            "ssl.certificate.location": self._client,
+            "ssl.key.location": self._client,
+            "sasl.mechanism": self.mechanism,
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+
+    def context(self) -> ssl.SSLContext:
+        """How a bare connection comes in, before its login."""
+        context = ssl.create_default_context(cafile=self._authority.certificate)
+        context.load_cert_chain(self._client)
+        return context
+
+    def certificate(self, number: int) -> Path:
+        """The file of a broker's certificate, which is made with the others of that broker."""
+        file = self._folder / f"broker-{number}.pem"
+        if not file.exists():
+            made = [
+                self._authority.issue(f"inside-{number}-{turn}", subject=f"/CN=inside-{number}").pem
+                for turn in range(CERTIFICATES)
+            ]
+            self._renewed[number] = cycle(made)
+            self.renew(number)
+        return file
+
+    def renew(self, number: int) -> None:
+        """Replace a broker's certificate by another one of the same names."""
+        copy = self._folder / "next.pem"
+        shutil.copy(next(self._renewed[number]), copy)
+        os.replace(copy, self._folder / f"broker-{number}.pem")
+
+    def connections(self) -> set[tuple[str, str]]:
+        """All connections of brokers and clients to this listener, as addresses of both ends."""
+        ours = {f"127.0.0.1:{ports[INSIDE]}" for ports in self._ports.values()}
+        listed = tcp_connections("state", "established")
+        pairs = (line.replace("[::ffff:127.0.0.1]", "127.0.0.1").split()[2:4] for line in listed)
+        return {(near, far) for near, far in pairs if near in ours}
 
     def make_user(self, cluster: Cluster) -> None:
         """Give the user a credential, if it is one of SCRAM, as kafka-configs writes it: before any
         broker runs.
         """
-        if not self.mechanism.startswith("SCRAM"):
+        if self.mechanism not in SCRAM:
             return
         text = scram_credential(self.mechanism)
         node = {"version": 1, "config": {self.mechanism: text}}

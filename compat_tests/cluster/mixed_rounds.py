@@ -18,7 +18,8 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -55,23 +56,22 @@ FAULTS = ("kill_leader", "kill_follower", "kill_and_start", "kill_controller", "
 class MixedRounds:
     """One cluster under load. `run` raises AssertionError at the first broken promise."""
 
-    def __init__(self, cluster: Cluster, seed: int, records_per_s: int, *, has_java: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, seed: int, writers: Mapping[str, Callable[[str], Writer]]
+    ) -> None:
+        """Create the topics of these writers, and let them write."""
         self.cluster = cluster
         self.faults: Counter[str] = Counter()
         self.compared_bytes = 0
         self.in_sync_s: list[float] = []
         self._draw = random.Random(seed)
         self._committed = 0
-        self.topics = ["load", "load-java"] if has_java else ["load"]
+        self.topics = list(writers)
         for topic in self.topics:
             create(cluster, topic, *self._orders(), segment_bytes="262144")
         await_coordinator(cluster, GROUP)
         await_in_sync(cluster, OFFSETS)
-        kinds: list[type[LibrdkafkaWriter | JavaWriter]] = [LibrdkafkaWriter, JavaWriter]
-        self.writers: list[Writer] = [
-            make(cluster.bootstrap, topic, records_per_s)
-            for topic, make in zip(self.topics, kinds, strict=False)
-        ]
+        self.writers = [make(topic) for topic, make in writers.items()]
 
     def run(self, faults: Iterable[str]) -> None:
         """Every fault once, in the order given; then records and logs are compared."""
@@ -328,7 +328,16 @@ def run(
         if inside is not None:
             inside.make_user(cluster)
         cluster.start()
-        rounds = MixedRounds(cluster, seed, records_per_s, has_java=has_java)
+        kinds_of_writers: dict[str, type[LibrdkafkaWriter | JavaWriter]] = {
+            "load": LibrdkafkaWriter
+        }
+        if has_java:
+            kinds_of_writers["load-java"] = JavaWriter
+        writers = {
+            topic: partial(make, cluster.bootstrap, records_per_s=records_per_s)
+            for topic, make in kinds_of_writers.items()
+        }
+        rounds = MixedRounds(cluster, seed, writers)
         try:
             if is_replaced:
                 rounds.replace_all("kbroker")

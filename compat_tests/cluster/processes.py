@@ -168,7 +168,8 @@ class ZookeeperView:
 
 class Cluster:
     """Brokers with the ids 1, 2, ...; `kinds` says of each what it is. `java_options` are for those
-    of Apache Kafka; `own_settings` gives each broker more by its id.
+    of Apache Kafka; `own_settings` gives each broker more by its id. Brokers connect to ZooKeeper as
+    `brokers_connect` says, where that is another port than the one by which the tree is seen.
     """
 
     def __init__(
@@ -181,12 +182,14 @@ class Cluster:
         java_options: Iterable[str] = (),
         *,
         own_settings: Callable[[int], dict[str, str]] | None = None,
+        brokers_connect: str = "",
     ) -> None:
         self._own_settings = own_settings or (lambda _: {})
         self._java_options = tuple(java_options)
         self.directory = directory
         self.zookeeper = zookeeper
         self.connect = connect = zookeeper.connect(chroot)
+        self._brokers_connect = brokers_connect or connect
         self.tree = ZookeeperView(connect)
         self.kinds = dict(enumerate(kinds, start=1))
         self._settings = SETTINGS | (settings or {})
@@ -299,11 +302,11 @@ class Cluster:
         """Break all connections of a broker: of clients, with other brokers, to ZooKeeper; the
         addresses they led to. Needs ss (iproute2) and a kernel that lets it break connections.
         """
-        listed = _ss("state", "established", "-p")
+        listed = tcp_connections("state", "established", "-p")
         owner = f"pid={self._process(broker_id).pid},"
         pairs = [line.split()[2:4] for line in listed if owner in line]
         own = " or ".join(f"( src {near} and dst {far} )" for near, far in pairs)
-        cut = [line.split()[4] for line in _ss("-K", *own.split())] if own else []
+        cut = [line.split()[4] for line in tcp_connections("-K", *own.split())] if own else []
         return [address.replace("[::ffff:127.0.0.1]", "127.0.0.1") for address in cut]  # of Java
 
     def expire(self, broker_id: int) -> int:
@@ -403,11 +406,13 @@ class Cluster:
         data = self.directory / f"{kind}-{number}" / "data"
         own = self._settings | {"broker.id": str(number)} | self._own_settings(number)
         if kind == "apache":
-            broker = ApacheBroker(data, self.connect, settings=own, java_options=self._java_options)
+            broker = ApacheBroker(
+                data, self._brokers_connect, settings=own, java_options=self._java_options
+            )
             broker.port = _first_port(own)
             return broker
         return BrokerProcess(
-            data, ("--zookeeper", self.connect, "--log-level", "info", *_overrides(own))
+            data, ("--zookeeper", self._brokers_connect, "--log-level", "info", *_overrides(own))
         )
 
 
@@ -420,7 +425,7 @@ def _overrides(settings: dict[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("--override", f"{key}={value}")]
 
 
-def _ss(*options: str) -> list[str]:
-    """TCP connections as ss lists them, or those it has broken."""
+def tcp_connections(*options: str) -> list[str]:
+    """TCP connections as ss (iproute2) lists them, or those it has broken: a line of each."""
     command = ["ss", "-H", "-t", "-n", *options]
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()

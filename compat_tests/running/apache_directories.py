@@ -32,7 +32,7 @@ from compat_tests.wire.wire_client import METADATA, WireClient
 
 BROKER_ID = 1
 CLUSTER_ID = "kbrokerCompareRun00000"
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120  # a JVM on a busy machine
 
 # `[time] LEVEL message (logger)`: what the parts that read data directories say, and which of it means
 # that a directory is not as a clean stop leaves it.

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,11 +67,12 @@ def run_tool(
     version: str = NEWEST,
     stdin: str | None = None,
     timeout_s: float = 110,
+    java_options: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end and return what it printed."""
     command = java_command(main_class, *args, version=version)
     archive = class_archive(main_class, version)
-    command[1:1] = archive.making()
+    command[1:1] = [*archive.making(), *java_options]
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )

@@ -87,6 +87,14 @@ class WireClient(RawConnection):
         answer = self.call(CREATE_TOPICS, version, topics=wanted, **{"timeout": 10_000, **values})
         return [code(t.error_code, t.error_message) for t in answer.topics]
 
+    def alter_config(self, resource: tuple[int, str], name: str, value: str) -> None:
+        """Set one entry of a resource, given as its type and its name."""
+        kind, resource_name = resource
+        change = {"name": name, "config_operation": 0, "value": value}
+        asked = {"resource_type": kind, "resource_name": resource_name, "configs": [change]}
+        (answer,) = self.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[asked]).responses
+        assert code(answer.error_code, answer.error_message) == "0"
+
     def produce(
         self, topic: str, records: bytes | None, version: int = 7, partition: int = 0, **values: Any
     ) -> str:
