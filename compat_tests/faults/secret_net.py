@@ -41,16 +41,20 @@ TESTS = (
     "compat_tests/cluster/test_cluster_users.py", "compat_tests/faults/test_secured_cluster.py",
     "compat_tests/faults/test_certificates.py",
 )  # fmt: skip
-SHORTEST = 6  # less is found in anything
+SHORTEST = 6  # less is found in anything, as are words
 # Where tests put what they give, and what other programs write.
-GIVEN = {".properties", ".pem", ".key", ".jaas", ".conf", ".cfg", ".toml", ".txt", ".env"}
+GIVEN = {".properties", ".pem", ".key", ".jaas", ".conf", ".cfg", ".toml", ".txt", ".env", ".go"}
 _GIVEN_NAME = re.compile("password|secret|token")
+_GIVEN_TEXT = re.compile(rb"^(security\.protocol|ssl\.keystore\.key)=|^\x7fELF", re.MULTILINE)
+_SOURCE_LINE = re.compile(rb'File "[^"]+", line \d+, in .*\n.*')  # of tests, among stacks
 _NAMED = r"(?:password|secret|token|phrase|user_\w+)"
 _QUOTED = re.compile(rf'{_NAMED}\s*[=:]\s*\\?"((?:[^"\\]|\\.)+)\\?"', re.IGNORECASE)
 _PROPERTY = re.compile(rf"^[\w.-]*{_NAMED}=([^\s\"'$]+)\s*$", re.IGNORECASE | re.MULTILINE)
 _PAIR = re.compile(r"(?:first\.user|zookeeper\.digest)=\w+:(\S+)")
 _TYPED = re.compile(r"^typed: (\S+)$", re.MULTILINE)
 _KEY = re.compile(r"PRIVATE KEY-----\s+\S+\s+(\S{40,})")
+_ANSWERS = "heard/answers"
+_TOKEN_BEGIN = b"eyJ"
 _TOKEN = re.compile(rb"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}")
 
 
@@ -82,7 +86,10 @@ def is_given(path: Path) -> bool:
     """Whether tests have put there what they give."""
     if path.parent.name == "heard":
         return path.name.startswith("given-")
-    return path.suffix in GIVEN or _GIVEN_NAME.search(path.name) is not None
+    if path.suffix in GIVEN or _GIVEN_NAME.search(path.name):
+        return True
+    with path.open("rb") as file:
+        return _GIVEN_TEXT.search(file.read(4096)) is not None
 
 
 def given_secrets(folder: Path, tests: Iterable[str] = ()) -> dict[str, str]:
@@ -98,32 +105,51 @@ def given_secrets(folder: Path, tests: Iterable[str] = ()) -> dict[str, str]:
         for pattern in (_QUOTED, _PROPERTY, _PAIR, _TYPED, _KEY):
             for secret in pattern.findall(text):
                 found.setdefault(re.sub(r"\\(.)", r"\1", secret), path.name)
-    return {secret: where for secret, where in found.items() if len(secret) >= SHORTEST}
-
-
-def shown(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Everything that kbroker has shown or left, by the name of its file."""
-    for path in files(folder):
-        if not is_given(path):
-            yield str(path.relative_to(folder)), path.read_bytes()
+    return {
+        secret: where
+        for secret, where in found.items()
+        if len(secret) >= SHORTEST and not secret.isalpha()
+    }
 
 
 def search(folder: Path, secrets: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each secret in each file."""
+    """Yield a line for each secret in each file of those that kbroker has shown or left."""
     forms = {
         form: secret for secret in secrets for form in forms_of(secret) if len(form) >= SHORTEST
     }
     searched = Counter[str]()
-    for name, data in shown(folder):
-        searched[name.partition("-")[0] if name.startswith("heard") else "left"] += len(data)
+    for path in files(folder):
+        if is_given(path):
+            continue
+        name = str(path.relative_to(folder))
+        kind = name.partition("-")[0] if path.parent.name == "heard" else "left"
+        searched[kind] += path.stat().st_size
+    print(f"{len(secrets)} secrets given, {dict(searched)} bytes searched")
+    for path in holding(folder, forms):
+        data, name = _SOURCE_LINE.sub(b"", path.read_bytes()), str(path.relative_to(folder))
         for form, secret in forms.items():
             place = data.find(form)
             if place >= 0:
                 around = data[max(place - 60, 0) : place + len(form) + 20]
                 yield f"{secret!r} ({secrets[secret]}) in {name}: {around!r}"
-        if (token := _TOKEN.search(data)) is not None:
+        token = _TOKEN.search(data)
+        if token is not None and not name.startswith(_ANSWERS):  # tests play issuers
             yield f"a token in {name}: {token[0][:60]!r}"
-    print(f"{len(secrets)} secrets given, {dict(searched)} bytes searched")
+
+
+def holding(folder: Path, forms: Iterable[bytes]) -> Iterator[Path]:
+    """Yield the files that have one of these in them, or a token. Needs grep, which looks for
+    thousands at once.
+    """
+    with tempfile.NamedTemporaryFile() as patterns:
+        patterns.write(b"\n".join(sorted({_TOKEN_BEGIN, *forms})) + b"\n")
+        patterns.flush()
+        found = subprocess.run(
+            ["grep", "-rlaFZ", "-f", patterns.name, str(folder)], capture_output=True, check=False
+        )
+    assert not found.stderr, found.stderr
+    paths = (Path(os.fsdecode(name)) for name in found.stdout.split(b"\0") if name)
+    yield from (path for path in sorted(paths) if not is_given(path))
 
 
 def main() -> None:

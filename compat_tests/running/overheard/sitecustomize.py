@@ -36,7 +36,7 @@ _open = builtins.open
 
 
 def _overhear_logs() -> None:
-    """A record of any level gets to one more handler; the others get what they got before."""
+    """A record that gets to the log at DEBUG is noted; handlers get what they got before."""
     is_enabled, handle = logging.Logger.isEnabledFor, logging.Handler.handle
     form = logging.Formatter("%(levelname)s %(name)s %(message)s")
 
@@ -44,6 +44,15 @@ def _overhear_logs() -> None:
         if is_enabled(logging.getLogger(record.name), record.levelno):
             return handle(self, record)
         return False
+
+    def may_be_enabled(self: logging.Logger, level: int) -> bool:
+        """True if nobody has said how much this logger, or one above it, tells."""
+        logger: logging.Logger | None = self
+        while logger is not None and logger.parent is not None:
+            if logger.level > logging.INFO:
+                return is_enabled(self, level)
+            logger = logger.parent
+        return True
 
     def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] == _OURS or "pytest" not in sys.modules:
@@ -53,7 +62,7 @@ def _overhear_logs() -> None:
     before = logging.Logger.callHandlers
     logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
     logging.Handler.handle = handle_as_before  # type: ignore[method-assign]
-    logging.Logger.isEnabledFor = lambda self, level: True  # type: ignore[method-assign]
+    logging.Logger.isEnabledFor = may_be_enabled  # type: ignore[method-assign]
 
 
 class _Overheard(io.FileIO):
