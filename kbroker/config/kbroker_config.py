@@ -112,7 +112,7 @@ class KbrokerConfig(ConfigGroup):
     kbroker_http_token: Password | None = define(
         None,
         "Token of HTTP requests, as bearer or as a browser's password; a must if other machines "
-        "reach the listener.",
+        "reach the listener, unless it asks for users by TLS.",
     )
     kbroker_http_token_file: str | None = define(
         None,
