@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kbroker.errors import ErrorCode, ProtocolError
+from kbroker.network.strangers import network_of
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, encode_response_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
@@ -52,7 +53,7 @@ class ListenerLogins(NamedTuple):
     ProtocolError.
     """
     run: Callable[[str, Callable[[], Step]], FutureLike]
-    """Does work for an address on a thread."""
+    """Does work for a network on a thread; networks take turns."""
     now: Callable[[], Moment]
     steady_ms: Callable[[], float]
     max_frame_bytes: int
@@ -90,7 +91,7 @@ class ConnectionLogin:
         if gate.asks_slow_judge:
             kept = bytes(frame)  # the buffer need not stay
             work = partial(self._judged, kept, now)
-            judged = logins.run(self._connection.peer_host, work)
+            judged = logins.run(network_of(self._connection.peer_host), work)
             judged.add_done_callback(partial(self._take_judged, memoryview(kept), entrant))
             return True
         try:

@@ -3,7 +3,7 @@
 OpenSSL lets go of Python's lock while it computes, so a signature costs the loop nothing but the
 way to a thread. Waiting for the other side is the loop's.
 
-Law: addresses take turns, one step each, so that a thousand connections of one delay another by one
+Law: networks take turns, one step each, so that a thousand connections of one delay another by one
 step. A socket is not closed while a thread is at it.
 
 Owned by the event loop.
@@ -66,13 +66,13 @@ class Handshakes:
         self._free = threads
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
 
-    async def complete(self, tls: ssl.SSLSocket, host: str) -> None:
-        """Return when keys are agreed on; `host` is the other side's address. Raises OSError, and
+    async def complete(self, tls: ssl.SSLSocket, network: str) -> None:
+        """Return when keys are agreed on; `network` is that of the other side. Raises OSError, and
         HandshakeError if there is something to do about it.
         """
         while True:
             try:
-                ready = await self._step(partial(_agreed, tls), host)
+                ready = await self._step(partial(_agreed, tls), network)
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 raise
             except ssl.SSLError as error:
@@ -85,8 +85,8 @@ class Handshakes:
         """End the threads after what they are at; nobody waits for them."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _step(self, step: Callable[[], Ready | None], host: str) -> Ready | None:
-        await self._turn(host)
+    async def _step(self, step: Callable[[], Ready | None], network: str) -> Ready | None:
+        await self._turn(network)
         try:
             done = asyncio.get_running_loop().run_in_executor(self._pool, step)
         except RuntimeError as error:  # of the system's limit
@@ -105,13 +105,13 @@ class Handshakes:
         finally:
             del done  # its error knows this frame: a cycle is work for the collector
 
-    async def _turn(self, host: str) -> None:
-        """Return when a thread is free for this address."""
+    async def _turn(self, network: str) -> None:
+        """Return when a thread is free for this network."""
         if self._free:
             self._free -= 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.put(host, turn)
+        self._waiting.put(network, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -120,7 +120,7 @@ class Handshakes:
             raise
 
     def _next(self, _: object) -> None:
-        """Give a free thread to the address that has waited longest."""
+        """Give a free thread to the network that has waited longest."""
         while self._waiting:
             turn = self._waiting.take()
             if not turn.done():

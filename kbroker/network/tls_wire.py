@@ -24,6 +24,7 @@ from typing import cast
 
 from kbroker.network.handshakes import HandshakeError, Handshakes, check_beginning
 from kbroker.network.receive_buffers import Buffer as Space
+from kbroker.network.strangers import network_of
 from kbroker.network.wire import LINGER_S, Receiver
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.tls.socket_waits import ended, readable
@@ -126,7 +127,7 @@ class TlsWire:
             do_handshake_on_connect=False,
             suppress_ragged_eofs=False,  # Python 3.11 takes a reset for one
         )
-        await listener.handshakes.complete(tls, connection.peer_host)
+        await listener.handshakes.complete(tls, network_of(connection.peer_host))
         suite = other_suite(tls, server.suites_of_1_3)
         if suite is not None:
             raise HandshakeError(f"it took {suite}, which is not among ssl.cipher.suites")

@@ -61,17 +61,19 @@ class LoginListener:
             max_frame_bytes=BEFORE_LOGIN_BYTES_MAX,
         )
         self.judged: list[Callable[[], None]] = []  # what a thread would do, when it is called
+        self.askers: list[str] = []  # who takes turns at it
 
-    async def connect(self) -> ListenedConnection:
-        """Open a connection."""
+    async def connect(self, host: str = "127.0.0.1") -> ListenedConnection:
+        """Open a connection from an address."""
         connection = local_connection()
+        connection.peer_host = host
         self._quotas.increment(connection.peer_host, connection.listener_name)
         wire = MemoryWire(connection)
         channel = LoginChannel(self.processor, wire, self._logins)
         await wire.open(channel)
         return ListenedConnection(wire, channel)
 
-    def _run(self, _host: str, work: Callable[[], Step]) -> asyncio.Future[Step]:
+    def _run(self, asker: str, work: Callable[[], Step]) -> asyncio.Future[Step]:
         future: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
 
         def do() -> None:
@@ -81,6 +83,7 @@ class LoginListener:
                 future.set_exception(error)
 
         self.judged.append(do)
+        self.askers.append(asker)
         return future
 
 
