@@ -1,7 +1,7 @@
 """Strangers at the door of a broker beside a producer that is known: half handshakes, bytes by drops,
 plain Kafka on a port with TLS, claimed sizes, wrong passwords. `python -m compat_tests.faults.strangers
 --strangers 1000` prints what the broker took for them, what the producer felt, and whether all are
-gone after 15 s.
+gone after 15 s. They come in waves: the producer's times during each are compared with those before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.answers.logins import plain
+from compat_tests.answers.logins import Listening, plain
 from compat_tests.clients.raw_connection import encode_request
 from compat_tests.clients.secured_clients import secured
 
@@ -67,6 +67,21 @@ class Use(NamedTuple):
         return cls(int(line.split()[1]) / 1024, descriptors, cpu_s)
 
 
+class Times(NamedTuple):
+    """How long so many records took to their answers, in milliseconds."""
+
+    records: int
+    median: float
+    p99: float
+    most: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.records} records, median {self.median:.2f} ms, p99 {self.p99:.2f} ms, at most "
+            f"{self.most:.1f} ms"
+        )
+
+
 class KnownProducer:
     """Sends a record every few milliseconds, and notes how long each takes to its answer."""
 
@@ -94,14 +109,10 @@ class KnownProducer:
             self._producer.flush()
             self.taken_ms.append(1_000 * (time.perf_counter() - began))
 
-    def figures(self) -> str:
-        """Sum up the times since the last call."""
+    def take(self) -> Times:
+        """The times since the last call."""
         taken, self.taken_ms = self.taken_ms, []
-        p99 = quantiles(taken, n=100)[98]
-        return (
-            f"{len(taken)} records, median {median(taken):.2f} ms, p99 {p99:.2f} ms, at most "
-            f"{max(taken):.1f} ms"
-        )
+        return Times(len(taken), median(taken), quantiles(taken, n=100)[98], max(taken))
 
     def stop(self) -> None:
         """Send no more."""
@@ -157,41 +168,58 @@ def _visit(ports: dict[str, int], count: int) -> dict[str, list[float]]:
     return asyncio.run(visit(ports, count))
 
 
+def _wave(
+    pool: ProcessPoolExecutor,
+    broker: Listening,
+    known: KnownProducer,
+    arguments: argparse.Namespace,
+) -> tuple[Times, Times]:
+    """Print what one wave took; returns the producer's times before it and while it lasts."""
+    known.take()
+    time.sleep(arguments.before_s)
+    before, use, most = known.take(), Use.of(broker.pid), 0.0
+    coming = pool.submit(_visit, broker.ports, arguments.strangers)
+    while not coming.done():
+        most = max(most, Use.of(broker.pid).mib)
+        time.sleep(0.05)
+    meanwhile, closed_s = known.take(), coming.result()
+    print(f"before: {before}, {use}")
+    print(f"with strangers: {meanwhile}, {Use.of(broker.pid).cpu_s - use.cpu_s:.1f} s of CPU")
+    for kind, times in closed_s.items():
+        print(f"{kind}: {len(times)}, closed after {min(times):.1f} to {max(times):.1f} s")
+    time.sleep(2)
+    after = Use.of(broker.pid)
+    print(
+        f"after: {after}; memory grew by {most - use.mib:.1f} MiB, then {after.mib - use.mib:.1f}",
+        flush=True,
+    )
+    return before, meanwhile
+
+
 def main() -> None:
     """Let them come, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--strangers", type=int, default=1_000)
     parser.add_argument("--before-s", type=float, default=10.0)
+    parser.add_argument("--waves", type=int, default=5)
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="strangers-") as folder,
         secured(Path(folder)) as broker,
+        # In a process of their own, so that they take nothing of the producer's.
+        ProcessPoolExecutor(1, get_context("spawn")) as pool,
     ):
         known = KnownProducer(broker.ports["SASL_PLAINTEXT"])
-        time.sleep(2)
-        known.figures()
-        time.sleep(arguments.before_s)
-        before, most = Use.of(broker.pid), 0.0
-        print("before:", known.figures(), before)
-
-        # In a process of their own, so that they take nothing of the producer's.
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            pool.submit(time.sleep, 0).result()
-            known.figures()
-            coming = pool.submit(_visit, broker.ports, arguments.strangers)
-            while not coming.done():
-                most = max(most, Use.of(broker.pid).mib)
-                time.sleep(0.05)
-            closed_s = coming.result()
-        busy_s = Use.of(broker.pid).cpu_s - before.cpu_s
-        print("with strangers:", known.figures(), f"{busy_s:.1f} s of CPU")
-        for kind, times in closed_s.items():
-            print(f"{kind}: {len(times)}, closed after {min(times):.1f} to {max(times):.1f} s")
-        time.sleep(2)
-        after = Use.of(broker.pid)
-        print("after:", known.figures(), after)
-        print(f"memory grew by {most - before.mib:.1f} MiB, then {after.mib - before.mib:.1f}")
+        pool.submit(time.sleep, 2).result()
+        waves = [_wave(pool, broker, known, arguments) for _ in range(arguments.waves)]
         known.stop()
+    before, meanwhile = (median(each.p99 for each in times) for times in zip(*waves, strict=True))
+    more = median(during.p99 / quiet.p99 for quiet, during in waves)
+    longest = max(during.most for _, during in waves)
+    print(
+        f"p99 {before:.2f} ms before, {meanwhile:.2f} ms with strangers, {more:.2f} times (medians of "
+        f"waves); the longest {longest:.1f} ms"
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from kbroker.protocol.request import ConnectionInfo
 _log = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)  # of the connections of all listeners
 
-_ACCEPTS_PER_TURN = 8  # a thousand who come at once share the loop with those who are known
+_ACCEPTS_PER_TURN = 2  # a thousand who come at once share the loop with those who are known
 # What the system charges for it is twice that; it may allow less (net.core.wmem_max).
 _WIDE_SEND_BUFFER_BYTES = 512 * 1024
 # One loop accepts between requests: a burst of clients needs more room than Kafka's 50.
