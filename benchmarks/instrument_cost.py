@@ -55,7 +55,7 @@ _COUNTING: Final[tuple[Any, ...]] = (
     vars(session_fetch_shortcut.SessionFetchShortcut)["_answered"],
     fetch_answers.answered,
 )
-_LOADS: Final[dict[str, Any]] = {
+LOADS: Final[dict[str, Any]] = {
     "produce 16 KiB": Produce(batch_bytes=16_384, record_bytes=1_000),
     "produce 200 B": Produce(batch_bytes=200, record_bytes=200),
     "fetch 16 KiB": Fetch(batch_bytes=16_384, record_bytes=1_000, batches=100),
@@ -221,7 +221,7 @@ def main(rounds: int, in_flight: int) -> None:
                 measured = Measured(
                     RunningBroker("", f"127.0.0.1:{port}", process, time.perf_counter())
                 )
-                for name, load in _LOADS.items():
+                for name, load in LOADS.items():
                     costs = measured.costs(load, rounds, in_flight)
                     click.echo(
                         f"{name}: {costs.without_us:.1f} us without, {costs.more:+.1%} and "

@@ -85,8 +85,10 @@ def rss_mib_of(pid: int) -> float:
 
 
 @contextmanager
-def kbroker(*options: str, port: int = 0) -> Iterator[RunningBroker]:
-    """A kbroker of this checkout, data in a temporary directory; `port` 0: a free one."""
+def kbroker(*options: str, port: int = 0, checkout: Path | None = None) -> Iterator[RunningBroker]:
+    """A kbroker of this checkout, or of another one; data in a temporary directory. `port` 0: a free
+    one.
+    """
     directory = tempfile.mkdtemp(prefix="kbroker-bench-")
     port = port or apache_kafka.free_port()
     command = [
@@ -98,6 +100,7 @@ def kbroker(*options: str, port: int = 0) -> Iterator[RunningBroker]:
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        cwd=checkout,
         env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},  # an installed broker has its byte code
     )
     try:
