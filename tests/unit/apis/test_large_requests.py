@@ -47,7 +47,7 @@ from tests.fakes.requests.recording_replier import request_of
 from tests.faults.loop_holds import Ends
 
 KEY, VERSION, HEADER_BYTES = 15, 4, 4
-MANY = [f"group-{number}" for number in range(20_000)]
+MANY = [f"group-{number}" for number in range(12_000)]
 MOST_ENDED = 1_500  # objects in a turn: half a millisecond
 IN_PARTS = Parts("groups", "groups", key="")
 
