@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from compat_tests.running.class_archive import SHORT_LIVED, ClassArchive
@@ -141,15 +142,7 @@ def broker(
     }
     properties = directory / "server.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    run_tool(
-        "kafka.tools.StorageTool",
-        "format",
-        "-t",
-        f"kbrokerCompareRun{port:05}",  # another cluster each
-        "-c",
-        str(properties),
-        version=version,
-    )
+    _format(directory / "data", properties, f"kbrokerCompareRun{port:05}", version)
     if quick:
         command = java_command(BROKER, str(properties), version=version, heap="512m")
     else:
@@ -168,6 +161,26 @@ def broker(
             process.kill()
             process.wait()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _format(data: Path, properties: Path, cluster_id: str, version: str) -> None:
+    """Prepare the data directory of a new cluster. Kafka's tool, a second of the processor's time,
+    does it once for each version: what it writes is copied for the clusters that follow.
+    """
+    kept = jars(version) / "formatted"
+    if kept.is_dir() and f"log.dirs={data}\n" in properties.read_text():
+        shutil.copytree(kept, data)
+        meta = data / "meta.properties"
+        meta.write_text(re.sub("(?m)^cluster.id=.*", f"cluster.id={cluster_id}", meta.read_text()))
+        return
+    tool = "kafka.tools.StorageTool"
+    run_tool(tool, "format", "-t", cluster_id, "-c", str(properties), version=version)
+    if data.is_dir():
+        copied = Path(tempfile.mkdtemp(dir=kept.parent))
+        shutil.copytree(data, copied, dirs_exist_ok=True)
+        with suppress(OSError):  # another process has kept its own meanwhile
+            copied.rename(kept)
+        shutil.rmtree(copied, ignore_errors=True)
 
 
 def wait_for_port(
