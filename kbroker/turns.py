@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, Iterable
-from weakref import WeakKeyDictionary
 
 ENTRIES = 256  # of a request; a few milliseconds
 
@@ -46,7 +45,9 @@ class Turns:
             self._loop.call_soon(self._give)
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+# Each holds its loop, and with it all that ran there: they go once a loop is closed and another one
+# comes. Programs and tests with brokers of their own make hundreds.
+_turns: dict[asyncio.AbstractEventLoop, Turns] = {}
 
 
 def turns() -> Turns:
@@ -54,6 +55,9 @@ def turns() -> Turns:
     loop = asyncio.get_running_loop()
     found = _turns.get(loop)
     if found is None:
+        for other in list(_turns):  # loops of other threads may come meanwhile
+            if other.is_closed():
+                _turns.pop(other, None)
         found = _turns[loop] = Turns(loop)
     return found
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from weakref import ref
 
 from kbroker.turns import ENTRIES, in_turns, turn, turns
 
@@ -39,3 +41,17 @@ async def test_who_gave_up_takes_no_turn() -> None:
     await turn()
 
     assert first.cancelled()
+
+
+def test_a_closed_loop_is_let_go_when_another_one_comes() -> None:
+    gone = asyncio.new_event_loop()
+    gone.run_until_complete(turn())
+    gone.call_later(1, turns)  # what it still holds is let go with it
+    gone.close()
+    watched = ref(gone)
+    del gone
+
+    asyncio.run(turn())
+    gc.collect()
+
+    assert watched() is None
