@@ -103,7 +103,11 @@ class Users:
             here = f"{path}?{query}" if query else path
             if headers.get("sec-fetch-site") in ELSEWHERE and _own_path(here) == here:
                 # A link elsewhere brings no strict cookie along; asked again from here, it comes.
-                return said(200, "one moment", ("refresh", f"0;url={here}"))
+                return Answer(
+                    body=b'<link rel="icon" href="data:,">one moment\n',  # else it asks for one
+                    content_type="text/html; charset=utf-8",
+                    headers=(("refresh", f"0;url={here}"),),
+                )
             return said(303, "log in first", ("location", f"{LOGIN}?next={quote(here, safe='')}"))
         return self._refused(401, sentence, headers)
 

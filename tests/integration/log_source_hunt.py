@@ -196,8 +196,16 @@ def check(topic: str, rows: list[Row], written: dict[int, tuple[bytes, bytes]]) 
     )
 
 
-def hunt(directory: Path, seconds: float, seed: int, restart_every_s: float = 0) -> Counter[str]:
-    """How many readings of each topic were right, and what kept others from being had."""
+def hunt(
+    directory: Path,
+    seconds: float,
+    seed: int,
+    restart_every_s: float = 0,
+    until_met: tuple[str, ...] = (),
+) -> Counter[str]:
+    """How many readings of each topic were right, and what kept others from being had. It goes on
+    until what is in `until_met` has been met, too.
+    """
     overrides = [part for setting in _SETTINGS for part in ("--override", setting)]
     broker = BrokerProcess(directory / "data", tuple(overrides))
     broker.start()
@@ -211,7 +219,7 @@ def hunt(directory: Path, seconds: float, seed: int, restart_every_s: float = 0)
         follower = Follower(broker.data, generator)
         restarts.start()
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not all(counts[each] for each in until_met):
             for topic in _TOPICS:
                 with _counted(counts):
                     _read_once(broker.data, topic, generator, writer, counts)

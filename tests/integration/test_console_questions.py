@@ -48,6 +48,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
 from tests.fakes.running.forked_broker import Broker
+from tests.fakes.running.waiting import until
 
 NOW_MS = 1_795_257_570_000
 PAUSED = {"log.retention.ms": "-1"}
@@ -552,20 +553,18 @@ async def test_a_broker_is_configured_alone_and_with_all(cluster: ConsoledCluste
     (broker_id,) = (each.broker_id for each in (await overview(cluster)).brokers)
     sets = SettingChanges({"log.cleaner.backoff.ms": "14000"})
 
-    async def backoff() -> tuple[str | None, str]:
+    async def is_now(value: str, origin: str) -> bool:
         settings = (await broker(cluster, broker_id)).settings or ()
         (found,) = (each for each in settings if each.name == "log.cleaner.backoff.ms")
-        return found.value, found.origin
+        return (found.value, found.origin) == (value, origin)
 
+    # A broker of KRaft hears of a change after it was answered.
     alone = await configure_broker(cluster, broker_id, sets)
-    changed = await backoff()
+    await until(lambda: is_now("14000", "broker (dynamic)"))
     reset = SettingChanges(deletes=["log.cleaner.backoff.ms"])
     assert not (await configure_broker(cluster, broker_id, reset)).refused
     everywhere = await configure_broker(cluster, broker_id, sets, of_all=True)
-    assert (changed, await backoff()) == (
-        ("14000", "broker (dynamic)"),
-        ("14000", "cluster (dynamic)"),
-    )
+    await until(lambda: is_now("14000", "cluster (dynamic)"))
     assert not (await configure_broker(cluster, broker_id, reset, of_all=True)).refused
 
     assert "log.cleaner.backoff.ms altered" in alone.said[0]

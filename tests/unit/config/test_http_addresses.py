@@ -72,7 +72,8 @@ def test_all_else_may_be_reached_from_elsewhere(host: str) -> None:
 def test_an_address_that_others_reach_needs_a_token() -> None:
     assert refusals(kbroker_http_listeners=":8080") == [
         "Invalid value :8080 for configuration kbroker.http.listeners: other machines reach this "
-        "address: set kbroker.http.token.file, or listen on 127.0.0.1"
+        "address: set kbroker.http.token.file, have a listener with TLS and passwords, or listen "
+        "on 127.0.0.1"
     ]
     assert refusals(kbroker_http_listeners=":8080", kbroker_http_token="t") == []
     assert refusals(kbroker_http_listeners=":8080", kbroker_http_token_file="f") == []

@@ -124,4 +124,6 @@ def test_missed_requests_are_counted_beside_those_that_are_printed() -> None:
 
     assert result.exception is None
     assert result.stdout == ""
-    assert result.stderr == "2 requests missed: they come faster than they are read\n"
+    assert result.stderr == (
+        f"following the broker at {url}\n2 requests missed: they come faster than they are read\n"
+    )
