@@ -27,6 +27,7 @@ from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
 from kbroker.zk.tree import SessionState, TreeError
 from kbroker.zk.zk_utils import ZkUtils
 from kbroker.zk.zk_watchers import RETRY_BACKOFF_S, ChangeNotificationWatcher
+from kbroker.zk.znode_json import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +100,13 @@ class AclAuthorizer:
         return outcomes
 
     def _on_notification(self, data: bytes | None) -> None:
-        self._changed[decode_change(data)] = None
+        """Raises ZnodeFormatError for one that does not say what has changed: it may be a deny."""
         self._arrived.set()
+        try:
+            self._changed[decode_change(data)] = None
+        except ZnodeFormatError:
+            self._is_stale = True
+            raise
 
     def _on_session_state(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED and self._tree.session_id != self._session_id:
@@ -118,6 +124,10 @@ class AclAuthorizer:
                 except TreeError as error:
                     _log.warning("changed access rules cannot be read now: %r", error)
                     await asyncio.sleep(RETRY_BACKOFF_S)
+                except Exception:  # a bug, or the rules would be followed no more
+                    _log.exception("changed access rules cannot be read; all are read again")
+                    self._is_stale = True
+                    await asyncio.sleep(RETRY_BACKOFF_S)
 
     async def _apply(self) -> None:
         """Read what has changed; it goes on waiting if the tree is away."""
@@ -129,7 +139,8 @@ class AclAuthorizer:
             else:
                 await self._read_some(list(some))
         except TreeError:
-            self._changed, self._is_stale = {**some, **self._changed}, is_stale
+            self._changed = {**some, **self._changed}
+            self._is_stale |= is_stale  # a session that was lost meanwhile has set it, too
             raise
 
     async def _read_some(self, patterns: Sequence[AclPattern]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,16 @@ from kbroker.admin import acl_authorizer
 from kbroker.admin.acl_authorizer import AclAuthorizer, address_in_rules
 from kbroker.zk import zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.nodes.acl_znodes import encode_acls
 from kbroker.zk.nodes.acls import ZkAcls
+from kbroker.zk.tree import SessionExpiredError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.requests.recording_replier import local_connection
 from tests.fakes.trees.memory_tree_files import FixedClock
 
 TOPIC = AclResource(AclResourceType.TOPIC, "t")
 PATTERN = AclPattern(*TOPIC)
+OTHER = PATTERN._replace(name="other")
 ALLOW = Acl("User:ANONYMOUS", "*", AclOperation.READ, Permission.ALLOW)
 DENY = ALLOW._replace(permission=Permission.DENY, host="127.0.0.1")
 
@@ -92,6 +96,70 @@ async def test_what_changed_while_a_session_was_lost_is_read_again() -> None:
     await until(lambda: cluster.may_read() == [True, True])
     await cluster.brokers[1].change({PATTERN: lambda before: (*before, DENY)})
     await until(lambda: cluster.may_read() == [False, False])
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+async def test_a_session_that_is_lost_while_some_rules_are_read_makes_all_be_read() -> None:
+    cluster = Cluster()
+    for broker in cluster.brokers:
+        await broker.start()
+    await cluster.brokers[1].change({PATTERN: lambda _: (ALLOW,)})
+    await until(lambda: cluster.may_read() == [True, True])
+    lost, read = cluster.sessions[0], cluster.sessions[0].get_all
+
+    async def read_once(*asked: Any) -> Any:
+        lost.get_all = read  # type: ignore[method-assign]
+        lost.suspend()
+        await cluster.brokers[1].change({PATTERN: lambda before: (*before, DENY)})
+        for name in await cluster.sessions[1].children("/kafka-acl-changes"):
+            await cluster.sessions[1].delete(f"/kafka-acl-changes/{name}")
+        lost.expire()
+        lost.renew()
+        return await lost_read(*asked)
+
+    async def lost_read(*_asked: Any) -> Any:
+        raise SessionExpiredError("/kafka-acl")
+
+    lost.get_all = read_once  # type: ignore[method-assign]
+    await cluster.brokers[1].change({OTHER: lambda _: (ALLOW,)})
+
+    await until(lambda: cluster.may_read() == [False, False])
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+@pytest.mark.parametrize("data", [b"FISH:t", b'{"version":2}'])
+async def test_a_notification_that_cannot_be_read_makes_all_rules_be_read(data: bytes) -> None:
+    cluster = Cluster()
+    for broker in cluster.brokers:
+        await broker.start()
+    await cluster.brokers[0].change({PATTERN: lambda _: (ALLOW,)})
+    await until(lambda: cluster.may_read() == [True, True])
+    session = cluster.tree.session()
+
+    await session.set("/kafka-acl/Topic/t", encode_acls((ALLOW, DENY)))
+    await session.create("/kafka-acl-changes/acl_changes_", data, sequential=True)
+
+    await until(lambda: cluster.may_read() == [False, False])
+    for broker in cluster.brokers:
+        await broker.stop()
+
+
+async def test_rules_are_followed_on_after_a_bug() -> None:
+    cluster = Cluster()
+    for broker in cluster.brokers:
+        await broker.start()
+    session, read = cluster.sessions[0], cluster.sessions[0].get_all
+
+    async def read_once(*_asked: Any) -> Any:
+        session.get_all = read  # type: ignore[method-assign]
+        raise ValueError("no path")
+
+    session.get_all = read_once  # type: ignore[method-assign]
+    await cluster.brokers[1].change({PATTERN: lambda _: (ALLOW,)})
+
+    await until(lambda: cluster.may_read() == [True, True])
     for broker in cluster.brokers:
         await broker.stop()
 
