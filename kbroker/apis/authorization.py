@@ -22,14 +22,14 @@ from types import MappingProxyType
 from typing import Any
 
 from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
-from kbroker.apis.context import RequestContext
+from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.config import config_resources
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
-from kbroker.slices import slices
+from kbroker.slices import slices, slices_of_topics
 from kbroker.turns import ENTRIES
 
 Handler = Callable[..., Any]
@@ -84,6 +84,8 @@ class ForEach:
     unless: AclOperation | None = None  # on the cluster, which stands for all entries
     text: str | None = None  # said beside the code
     complete: OfAnswer | None = None  # completes the answer to an entry that is refused
+    # Arrays in a topic, and in its answer, which may be long as the request is taken as a whole.
+    partitions: tuple[str, str] | None = None
 
     def guard(self, handler: Handler) -> Handler:
         """Return the handler, which sees only the entries that are authorized."""
@@ -95,9 +97,10 @@ class ForEach:
             kept: list[Any] = []
             refusals: list[Any] = []
             sorting = self._sort(ctx, request, kept, refusals)
-            return worked(
-                sorting, len(entries), self._answer, handler, ctx, request, kept, refusals
-            )
+            count = len(entries)
+            if self.partitions is not None and isinstance(ctx, LargeContext):
+                count += sum(len(getattr(entry, self.partitions[0])) for entry in entries)
+            return worked(sorting, count, self._answer, handler, ctx, request, kept, refusals)
 
         return handle
 
@@ -114,15 +117,26 @@ class ForEach:
                 refused.setdefault(REFUSALS[resource.type], []).append(entry)
             yield
         for code, entries in refused.items():
-            for some in slices(entries, ENTRIES):
+            last = None
+            for some in self._some_at_a_time(entries):
                 part = self._only(request, some)
                 refusal = part.error_response(code, ctx.api_version, self.text)
                 ctx.tell_refusals(request, refusal)
+                answers = getattr(refusal, self.answered)
                 if self.complete is not None:
-                    for answer in getattr(refusal, self.answered):
+                    for answer in answers:
                         self.complete(ctx, answer)
-                refusals += getattr(refusal, self.answered)
-                yield from repeat(None, len(some))
+                if self.partitions is not None and last == _name_of(some[0]):
+                    rest = getattr(answers.pop(0), self.partitions[1])
+                    getattr(refusals[-1], self.partitions[1]).extend(rest)
+                refusals += answers
+                last = _name_of(some[-1])
+                yield from repeat(None, len(some) if self.partitions is None else ENTRIES)
+
+    def _some_at_a_time(self, entries: list[Any]) -> Iterator[list[Any]]:
+        if self.partitions is None:
+            return slices(entries, ENTRIES)
+        return slices_of_topics(entries, self.partitions[0], ENTRIES)
 
     def _answer(
         self,
@@ -190,6 +204,10 @@ def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
     for need in reversed(needs):
         handler = need.guard(handler)
     return handler
+
+
+def _name_of(topic: Any) -> object:
+    return getattr(topic, "name", topic), getattr(topic, "topic_id", None)
 
 
 # Where resources stand in requests.

@@ -45,7 +45,7 @@ class _Asked:
     def __init__(self, most: int) -> None:
         self.most = most
         self.names: set[str] = set()  # the first ones
-        self.hidden: set[str] = set()  # what the client may not see, all of it
+        self.hidden: dict[str, None] = {}  # what the client may not see, all of it
         self._last: str | None = None  # none behind it is among the first
 
     def add(self, name: str) -> None:
@@ -90,9 +90,10 @@ async def _page_of_all(
 async def _answer_and_free(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, asked: _Asked
 ) -> DescribeTopicPartitionsResponse:
-    answer = _answer(ctx, request, asked)
+    answer = _described_page(ctx, request, asked.in_order())
     if not isinstance(answer, DescribeTopicPartitionsResponse):
         answer = await answer
+    await in_turns(_add_hidden(answer, asked))
     while request.topics:  # freed at once, a million entries hold the loop
         del request.topics[-ENTRIES:]
         await turn()
@@ -108,9 +109,16 @@ def _answer(
 def _with_hidden(
     response: DescribeTopicPartitionsResponse, asked: _Asked
 ) -> DescribeTopicPartitionsResponse:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    response.topics += [Topic(error_code=code, name=name) for name in sorted(asked.hidden)]
+    for _ in _add_hidden(response, asked):
+        pass
     return response
+
+
+def _add_hidden(response: DescribeTopicPartitionsResponse, asked: _Asked) -> Iterator[None]:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for name in asked.hidden:
+        response.topics.append(Topic(error_code=code, name=name))
+        yield
 
 
 async def _all_names(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
@@ -141,7 +149,7 @@ def _sort(
         is_start_asked_for = is_start_asked_for or name == start
         if name >= start:
             if ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, (name,)):
-                asked.hidden.add(name)
+                asked.hidden[name] = None
             else:
                 asked.add(name)
         yield

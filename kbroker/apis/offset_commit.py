@@ -52,7 +52,13 @@ class _Sorted:
 @api(
     OffsetCommitRequest,
     ForRequest(AclOperation.READ, its_group),
-    ForEach(operation=AclOperation.READ, resource=topic_or_id, asked="topics", answered="topics"),
+    ForEach(
+        operation=AclOperation.READ,
+        resource=topic_or_id,
+        asked="topics",
+        answered="topics",
+        partitions=("partitions", "partitions"),
+    ),
     parts=AS_A_WHOLE,
     repeats=OffsetCommitShortcut.of,
 )

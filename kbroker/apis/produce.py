@@ -50,7 +50,11 @@ def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Ac
     ProduceRequest,
     ForRequest(AclOperation.WRITE, written_transactional_id),
     ForEach(
-        operation=AclOperation.WRITE, resource=topic_or_id, asked="topic_data", answered="responses"
+        operation=AclOperation.WRITE,
+        resource=topic_or_id,
+        asked="topic_data",
+        answered="responses",
+        partitions=("partition_data", "partition_responses"),
     ),
     parts=AS_A_WHOLE,
     repeats=ProduceShortcut.of,

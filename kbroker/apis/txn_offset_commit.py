@@ -64,7 +64,13 @@ class _Sorted:
     TxnOffsetCommitRequest,
     ForRequest(AclOperation.WRITE, its_transactional_id),
     ForRequest(AclOperation.READ, its_group),
-    ForEach(operation=AclOperation.READ, resource=topic_or_id, asked="topics", answered="topics"),
+    ForEach(
+        operation=AclOperation.READ,
+        resource=topic_or_id,
+        asked="topics",
+        answered="topics",
+        partitions=("partitions", "partitions"),
+    ),
     parts=AS_A_WHOLE,
 )
 def handle(

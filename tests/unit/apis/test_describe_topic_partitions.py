@@ -13,7 +13,7 @@ from kbroker.apis.describe_topic_partitions import handle
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kbroker.turns import ENTRIES
+from kbroker.turns import ENTRIES, turns
 from tests.fakes.clusters.replication_cluster import topic_id_of
 from tests.fakes.requests.denying_authorizer import ask, services_without
 
@@ -167,11 +167,11 @@ def test_the_first_of_many_names_are_told_with_other_requests_in_between(
 ) -> None:
     config = SimpleNamespace(socket_server=SocketServerConfig(max_request_partition_size_limit=9))
     call.services = replace(call.services, config=config)
-    turns = 0
+    had = 0
 
     def count() -> None:
-        nonlocal turns
-        turns += 1
+        nonlocal had
+        had += 1
         cluster.loop.call_soon(count)
 
     cluster.loop.call_soon(count)
@@ -179,7 +179,7 @@ def test_the_first_of_many_names_are_told_with_other_requests_in_between(
 
     assert [topic.name for topic in response.topics] == [f"t{n:05}" for n in range(3, 12)]
     assert (response.next_cursor.topic_name, response.next_cursor.partition_index) == ("t00012", 0)
-    assert turns >= len(names) // ENTRIES
+    assert had >= len(names) // ENTRIES
 
 
 def test_what_may_not_be_seen_is_refused_where_named_and_left_out_of_all(
@@ -196,3 +196,21 @@ def test_what_may_not_be_seen_is_refused_where_named_and_left_out_of_all(
         ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ]
     assert page(every) == ([("b", [0])], None)
+
+
+def test_many_that_may_not_be_seen_are_refused_with_other_requests_in_between(
+    call: Any, cluster: Any
+) -> None:
+    names = [f"t{number:05}" for number in range(8 * ENTRIES)]
+    denied = [(AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, name)) for name in names]
+    call.services = services_without(call.services, *denied)
+
+    async def given() -> int:
+        return turns().given
+
+    before = cluster.loop.run_until_complete(given())
+    response = call(handle, request(*names), 0)
+
+    assert [topic.name for topic in response.topics] == names
+    took = cluster.loop.run_until_complete(given()) - before
+    assert took >= 3 * len(names) // ENTRIES, "to look, to answer, and to free"

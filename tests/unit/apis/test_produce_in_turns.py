@@ -22,7 +22,7 @@ from kbroker.protocol.header import decode_request_header, decode_response_heade
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse, Request, Response
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
-from kbroker.turns import ENTRIES
+from kbroker.turns import ENTRIES, turns
 from tests.fakes.brokers.long_appends_broker import HeldWork, LongAppendsBroker, settled
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
 from tests.fakes.logs.log_maker import open_log
@@ -190,6 +190,27 @@ def test_what_a_client_may_not_write_is_refused_beside_what_it_may(in_turns):
     refused = {resource.name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for _, resource in denied}
     assert codes == {"t": 0, **refused}
     assert ends == [1] * len(LED)
+
+
+def test_others_have_their_turn_between_the_partitions_of_a_topic_that_is_refused():
+    cluster = cluster_of()
+    denied = AclOperation.WRITE, AclResource(AclResourceType.TOPIC, "secret")
+    apis = KafkaApis(registered(), services_without(services_of(cluster), denied))
+    request = plain(topic("secret", *((n, b"") for n in range(MANY))))
+
+    async def answered():
+        before = turns().given
+        return await apis.handle(request_of(request, 9)[0]), turns().given - before
+
+    response, given = cluster.loop.run_until_complete(answered())
+
+    data = b"".join(bytes(piece) for piece in response.pieces)
+    _, offset = decode_response_header(data, 0, 9)
+    (answer,) = decode(ProduceResponse, 9, data, offset)[0].responses
+    assert [(each.index, each.error_code) for each in answer.partition_responses] == [
+        (index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index in range(MANY)
+    ]
+    assert given > MANY // ENTRIES + MANY // 1_000  # to refuse them, and to free them
 
 
 def test_others_have_their_turn_between_the_partitions():
