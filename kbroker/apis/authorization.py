@@ -27,6 +27,7 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.config import config_resources
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ZERO_UUID
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
 from kbroker.slices import slices, slices_of_topics
@@ -35,7 +36,7 @@ from kbroker.turns import ENTRIES
 Handler = Callable[..., Any]
 OfRequest = Callable[[RequestContext, Any], AclResource | None]
 OfAnswer = Callable[[RequestContext, Any], object]
-OfEntry = Callable[[RequestContext, Any, Any], AclResource | None]
+OfEntry = Callable[[RequestContext, Any, Any], AclResource | ErrorCode | None]
 
 REFUSALS: Mapping[AclResourceType, ErrorCode] = MappingProxyType(
     {
@@ -78,7 +79,8 @@ class ForEach:
     """An operation on the resource of each entry of a request's array."""
 
     operation: AclOperation
-    resource: OfEntry  # None: nothing that could be refused; the handler says what is wrong
+    # None: nothing that could be refused, the handler says what is wrong. A code: refused with it.
+    resource: OfEntry
     asked: str  # the array
     answered: str  # the response's array of the answers
     unless: AclOperation | None = None  # on the cluster, which stands for all entries
@@ -110,11 +112,11 @@ class ForEach:
         """Find the entries that are authorized, and the answers of the others; yields for each."""
         refused: dict[ErrorCode, list[Any]] = {}
         for entry in getattr(request, self.asked) or ():
-            resource = self.resource(ctx, request, entry)
-            if resource is None or ctx.is_authorized(self.operation, resource):
+            code = self._refusal(ctx, request, entry)
+            if code is None:
                 kept.append(entry)
             else:
-                refused.setdefault(REFUSALS[resource.type], []).append(entry)
+                refused.setdefault(code, []).append(entry)
             yield
         for code, entries in refused.items():
             last = None
@@ -132,6 +134,12 @@ class ForEach:
                 refusals += answers
                 last = _name_of(some[-1])
                 yield from repeat(None, len(some) if self.partitions is None else ENTRIES)
+
+    def _refusal(self, ctx: RequestContext, request: Message, entry: Any) -> ErrorCode | None:
+        resource = self.resource(ctx, request, entry)
+        if resource is None or isinstance(resource, ErrorCode):
+            return resource
+        return None if ctx.is_authorized(self.operation, resource) else REFUSALS[resource.type]
 
     def _some_at_a_time(self, entries: list[Any]) -> Iterator[list[Any]]:
         if self.partitions is None:
@@ -251,10 +259,18 @@ def named_topic(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource:
     return AclResource(AclResourceType.TOPIC, entry)
 
 
-def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:
-    """The topic that each entry names, or gives the id of."""
-    name = entry.name or ctx.services.metadata.topic_name(entry.topic_id)
-    return None if name is None else AclResource(AclResourceType.TOPIC, name)
+def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> AclResource | ErrorCode | None:
+    """The topic that each entry names, or gives the id of; UNKNOWN_TOPIC_ID for an id that is not
+    known: a moment later, or to the controller, it may be that of any topic.
+    """
+    if entry.name:
+        return AclResource(AclResourceType.TOPIC, entry.name)
+    if entry.topic_id == ZERO_UUID:
+        return None
+    name = ctx.services.metadata.topic_name(entry.topic_id)
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return AclResource(AclResourceType.TOPIC, name)
 
 
 def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 from uuid import UUID
 
-from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, named_topic, topic_or_id
 from kbroker.apis.context import RequestContext
@@ -39,11 +39,10 @@ def _is_shown(
 
 
 def _by_id(
-    ctx: RequestContext, _request: DeleteTopicsRequest, entry: DeleteTopicsRequest.DeleteTopicState
-) -> AclResource | None:
+    ctx: RequestContext, request: DeleteTopicsRequest, entry: DeleteTopicsRequest.DeleteTopicState
+) -> AclResource | ErrorCode | None:
     """Return a topic whose name the client may not have known."""
-    name = None if entry.name else ctx.services.metadata.topic_name(entry.topic_id)
-    return None if name is None else AclResource(AclResourceType.TOPIC, name)
+    return None if entry.name else topic_or_id(ctx, request, entry)
 
 
 def _hide_name(_ctx: RequestContext, answer: DeletableTopicResult) -> None:

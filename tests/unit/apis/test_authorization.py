@@ -17,6 +17,7 @@ from kbroker.acl.acl import (
     AclResource,
     AclResourceType,
 )
+from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import operation_bits
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
@@ -48,7 +49,7 @@ from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.request import NoResponse
-from kbroker.protocol.schema import Message
+from kbroker.protocol.schema import Message, response_class
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from tests.fakes.brokers.group_caller import GroupCaller
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
@@ -562,3 +563,24 @@ def test_refusals_have_kafkas_codes() -> None:
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED == GROUP_30
     assert ErrorCode.CLUSTER_AUTHORIZATION_FAILED == CLUSTER_31
     assert ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED == TRANSACTIONAL_ID_53
+
+
+@pytest.mark.parametrize("request_", [
+    DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=topic_id_of("new"))]),
+    ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(topic_id=topic_id_of("new"))]),
+], ids=["DeleteTopics", "Produce"])  # fmt: skip
+def test_an_id_that_is_not_known_when_rights_are_looked_at_comes_to_no_handler(
+    call: Any, request_: Any
+) -> None:
+    api = registered()[request_.spec.key]
+    came: list[Message] = []
+
+    def handler(_ctx: Any, request: Any) -> Any:
+        came.extend(getattr(request, "topic_data", None) or getattr(request, "topics", ()))
+        return response_class(type(request))()
+
+    call.services = services_without(call.services)
+    response = call(guarded(api.needs, handler), request_, api.versions.highest)
+
+    assert [answer.topic_id for answer in response.responses] == [topic_id_of("new")]
+    assert came == []
