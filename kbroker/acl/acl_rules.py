@@ -60,6 +60,11 @@ class AclRules:
     def __len__(self) -> int:
         return sum(len(each.literal) + len(each.prefixed) for each in self._of_types)
 
+    def count(self) -> int:
+        """The number of rules, of all patterns."""
+        kinds = (kind for each in self._of_types for kind in (each.literal, each.prefixed))
+        return sum(len(found.acls) for kind in kinds for found in kind.values())
+
     def is_granted(
         self, principal: str, host: str, operation: AclOperation, resource: AclResource
     ) -> bool:

@@ -53,9 +53,9 @@ class AclAdmin:
         return self._authorizer.rules
 
     @property
-    def pattern_count(self) -> int:
-        """How many patterns have rules."""
-        return len(self._rules)
+    def rule_count(self) -> int:
+        """How many rules there are."""
+        return self._rules.count()
 
     def patterns(self, asked: AclFilter) -> Iterator[AclPattern | None]:
         """The patterns that a filter may mean, None for others that had to be looked at."""

@@ -31,7 +31,7 @@ from kbroker.zk.znode_json import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
 
-_READ_AT_ONCE = 256
+_READ_AT_ONCE = 32
 _ADDRESSES_KEPT = 1_000
 _IPV6 = Struct(">8H")
 _IPV4_WITHIN = bytes(10) + b"\xff\xff"
@@ -148,6 +148,7 @@ class AclAuthorizer:
             found: dict[AclPattern, Acls] = {}
             for start in range(0, len(patterns), _READ_AT_ONCE):
                 found |= await self._stored.read(patterns[start : start + _READ_AT_ONCE])
+                await turn()
             self.rules.replace(found)
 
     async def _read_all(self) -> None:

@@ -6,6 +6,8 @@ does it. Without `authorizer.class.name` every filter is refused, as by Kafka.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kbroker.acl.acl import AclOperation
 from kbroker.acl.acl_filter import AclFilter
 from kbroker.admin.acl_admin import Deleted
@@ -17,6 +19,7 @@ from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.errors import KafkaError
 from kbroker.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from kbroker.turns import ENTRIES, in_turns
 
 Result = DeleteAclsResponse.DeleteAclsFilterResult
 MatchingAcl = DeleteAclsResponse.DeleteAclsMatchingAcl
@@ -48,14 +51,19 @@ async def _delete(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAcls
             filters.append(None)
             refusals[-1] = error.with_traceback(None)
     deleted = await ctx.services.acls.delete(filters)
-    return DeleteAclsResponse(
-        filter_results=[
-            Result(error_message=None, matching_acls=list(map(_matching, some)))
-            if refusal is None
-            else _refused(refusal)
-            for refusal, some in zip(refusals, deleted, strict=True)
-        ]
-    )
+    response = DeleteAclsResponse()
+    response.is_large = sum(map(len, deleted)) > ENTRIES
+    for refusal, some in zip(refusals, deleted, strict=True):
+        result = Result(error_message=None) if refusal is None else _refused(refusal)
+        response.filter_results.append(result)
+        await in_turns(_fill(result, some))
+    return response
+
+
+def _fill(result: Result, deleted: list[Deleted]) -> Iterator[None]:
+    for each in deleted:
+        result.matching_acls.append(_matching(each))
+        yield
 
 
 def _refused(error: KafkaError) -> Result:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 from kbroker.acl.acl import CLOSED, RESOURCE_TYPES, AclPattern, Acls, PatternType, label_of
 from kbroker.slices import slices
+from kbroker.turns import turn
 from kbroker.zk.nodes import acl_znodes
 from kbroker.zk.tree import (
     BadVersionError,
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 Change = Callable[[Acls], Acls]
 """The rules of a pattern afterwards, given those before."""
 Refusal = TreeError | ZnodeFormatError
-_ROW_NODES = 256  # read and decoded at a time: a few milliseconds
+_ROW_NODES = 32  # read and decoded at a time: ten milliseconds, of a hundred rules each
 _AGAIN = (BadVersionError, NodeExistsError, NotEmptyError, NoNodeError)
 
 
@@ -76,7 +77,14 @@ class ZkAcls:
         it, None for one that is as wished now.
         """
         outcomes: dict[AclPattern, Refusal | None] = {}
-        pending = dict(changes)
+        for some in slices(changes.items(), _ROW_NODES):
+            await self._update(dict(some), outcomes)
+            await turn()
+        return outcomes
+
+    async def _update(
+        self, pending: dict[AclPattern, Change], outcomes: dict[AclPattern, Refusal | None]
+    ) -> None:
         for _ in range(MAX_CONFLICTS):
             writes = await self._writes(pending, outcomes)
             results = await self._zk.tree.multi_all(list(writes.values()))
@@ -93,7 +101,6 @@ class ZkAcls:
                 break
             if is_parent_missing:
                 await self.create_paths()
-        return outcomes
 
     async def _writes(
         self, changes: Mapping[AclPattern, Change], outcomes: dict[AclPattern, Refusal | None]

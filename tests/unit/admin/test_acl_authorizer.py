@@ -8,10 +8,21 @@ from typing import Any
 
 import pytest
 
-from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResource, AclResourceType, Permission
+from kbroker.acl.acl import (
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclResource,
+    AclResourceType,
+    PatternType,
+    Permission,
+)
+from kbroker.acl.acl_filter import AclFilter
 from kbroker.acl.acl_rules import SuperUsers
 from kbroker.admin import acl_authorizer
+from kbroker.admin.acl_admin import AclAdmin
 from kbroker.admin.acl_authorizer import AclAuthorizer, address_in_rules
+from kbroker.turns import turns
 from kbroker.zk import zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.acl_znodes import encode_acls
@@ -182,6 +193,22 @@ async def test_rules_that_cannot_be_read_close_their_resource_until_they_can() -
     await until(lambda: cluster.may_read() == [True, True])
     for broker in cluster.brokers:
         await broker.stop()
+
+
+async def test_many_rules_are_deleted_with_other_work_in_between() -> None:
+    cluster = Cluster()
+    await cluster.brokers[0].start()
+    patterns = [PATTERN._replace(name=f"t{number}") for number in range(256)]
+    await cluster.brokers[0].change({pattern: lambda _: (ALLOW,) for pattern in patterns})
+    kinds = AclResourceType.ANY, None, PatternType.ANY
+    every = AclFilter(*kinds, None, None, AclOperation.ANY, Permission.ANY)
+    before = turns().given
+
+    (deleted,) = await AclAdmin(cluster.sessions[0], cluster.brokers[0]).delete([every])
+
+    assert [each.pattern for each in deleted] == patterns
+    assert turns().given - before >= 2 * 256 // 32
+    await cluster.brokers[0].stop()
 
 
 def test_addresses_are_written_as_java_writes_them() -> None:
