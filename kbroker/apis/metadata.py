@@ -112,6 +112,7 @@ def _describe_and_tell(
     topics: list[MetadataRequest.MetadataRequestTopic],
     hidden: frozenset[str],
 ) -> list[Topic]:
+    hidden |= _hidden(ctx, topics)  # also topics that have come meanwhile, asked for by their ids
     described = _describe_asked(ctx, request, topics, hidden)
     ctx.tell_refusals(request, MetadataResponse(topics=described))
     return described

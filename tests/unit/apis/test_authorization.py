@@ -17,8 +17,10 @@ from kbroker.acl.acl import (
     AclResource,
     AclResourceType,
 )
+from kbroker.apis import large_answers
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import operation_bits
+from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID
@@ -584,3 +586,22 @@ def test_an_id_that_is_not_known_when_rights_are_looked_at_comes_to_no_handler(
 
     assert [answer.topic_id for answer in response.responses] == [topic_id_of("new")]
     assert came == []
+
+
+def test_metadata_hides_a_topic_that_comes_while_its_id_waits_for_the_answer(
+    cluster: Any, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_answers, "SMALL_BYTES", -1)
+    take = RequestContext.take
+
+    async def take_and_hear(ctx: RequestContext, size_bytes: int) -> Any:
+        cluster.hear_of(SECRET)
+        return await take(ctx, size_bytes)
+
+    monkeypatch.setattr(RequestContext, "take", take_and_hear)
+    asked = MetadataRequest.MetadataRequestTopic(name=None, topic_id=topic_id_of(SECRET))
+    services = services_without(call.services, topic(AclOperation.DESCRIBE))
+
+    response = cluster.loop.run_until_complete(ask(services, MetadataRequest(topics=[asked]), 12))
+
+    assert [(found.name, found.error_code) for found in response.topics] == [(None, TOPIC_29)]
