@@ -68,7 +68,10 @@ class ScramServer:
         if first.authzid not in ("", first.username):
             # before the user is looked up, so that it tells nothing about users
             raise LoginRefusedError("it asks to act for another", said=OTHER_AUTHZID)
-        made_up = self._make_up(first.username)  # for all, so that it takes all the same time
+        # For all, so that it takes all the same time; for a token by a name that no user can have:
+        # asked for in both ways, a name that is nobody's gets two salts, as a user's does.
+        name = f"{first.username}\0token" if first.is_token else first.username
+        made_up = self._make_up(name)
         user = self._find(first.username, first.is_token)
         if user is not None and user.credential.is_strong:
             self._credential, self._identity = user

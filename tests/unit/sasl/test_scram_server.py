@@ -120,6 +120,13 @@ def test_unknown_users_are_asked_for_a_proof_with_a_salt_that_stays_the_same() -
     assert not challenge_of("weak").endswith(b",i=4095")  # as if unknown
 
 
+@pytest.mark.parametrize("name", ["nobody", "weak", "token-id"])
+def test_no_name_gets_the_same_salt_as_a_user_and_as_a_token(name: str) -> None:
+    as_token = server().receive(f"n,,n={name},r=ours,tokenauth=true".encode()).token
+
+    assert as_token.split(b",")[1] != challenge_of(name).split(b",")[1]
+
+
 @pytest.mark.parametrize("name", ["nobody", "weak", NAME])
 def test_unknown_users_and_wrong_passwords_are_refused_in_the_same_words(name: str) -> None:
     ours, theirs = client(name, "wrong"), server()
