@@ -3,8 +3,9 @@
 Law: requests of a connection are answered one by one, in order, and the next one is read when the
 last is answered. A connection whose client has made no progress for two looks has ended, and no
 more than `Limits.connections` are open: beyond these, one that has rested for a while makes room
-for a new one, so that a crowd that asks nothing keeps nobody out. Answers that slow clients have
-not taken yet are no more than `Limits.waiting_bytes` for longer than two looks.
+for a new one, so that a crowd that asks nothing, or sends no whole request, keeps nobody out.
+Answers that slow clients have not taken yet are no more than `Limits.waiting_bytes` for longer than
+two looks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Limits:
     look_s: float = 10.0  # between two looks at whether a client makes progress
     keep_alive_s: int = 5  # that a connection may rest between two requests
     head_bytes: int = 16 * 1024  # of a request line with its headers
-    rest_s: float = 1.0  # after which a connection without a request makes room, if it has to
+    rest_s: float = 1.0  # after which one without a whole request makes room, if it has to
     waiting_bytes: int = 64 * 1024 * 1024  # of the answers of all connections
 
 
@@ -47,8 +48,8 @@ class Shared:
     scheme: str = "http"
     connections: set[HttpConnection] = field(default_factory=set)
     answering: set[asyncio.Task[None]] = field(default_factory=set)
-    # The connections without a request, those that rest for longest first, and since when, by the
-    # loop's clock; some may have been asked since.
+    # The connections without a whole request, those that rest for longest first, and since when,
+    # by the loop's clock; some may have been asked since.
     resting: dict[HttpConnection, float] = field(default_factory=dict)
 
 
@@ -78,12 +79,13 @@ class HttpConnection(asyncio.Protocol):
     @property
     def client(self) -> tuple[str, int]:
         host, port, *_ = self.transport.get_extra_info("peername") or ("", 0)  # if it has gone
-        return host, port
+        return host.removeprefix("::ffff:"), port  # IPv4 at a socket for both
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is a request without a whole answer."""
-        return self._exchange is not None and not self._exchange.is_answered
+        """Whether there is a whole request without a whole answer."""
+        is_unanswered = self._exchange is not None and not self._exchange.is_answered
+        return is_unanswered and self._parser.their_state in _WHOLE
 
     # What the event loop calls.
 

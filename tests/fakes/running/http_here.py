@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kbroker.http.answers import Answer
+from kbroker.http.answers import Answer, Application
 from kbroker.http.broker_loop import BrokerLoop
 from kbroker.http.connection import Limits
 from kbroker.http.guard import Guard
@@ -38,8 +38,10 @@ class HttpHere:
         guard: Guard | None = None,
         tracer: FindTracer = lambda: None,
         tls: MakeTls | None = None,
+        otherwise: Application | None = None,
     ) -> None:
         self._limits = limits
+        self._otherwise = otherwise
         self._tracer = tracer
         self._guard = guard or Guard()
         self._tls = tls
@@ -137,4 +139,4 @@ class HttpHere:
             **health_routes(loop, lambda: iter(self.checks)),
             **trace_routes(loop, self._tracer),
         }
-        return RouteTable(routes=routes, guard=self._guard)
+        return RouteTable(routes=routes, guard=self._guard, otherwise=self._otherwise)

@@ -7,13 +7,17 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import MutableMapping
 from contextlib import suppress
 from http.client import HTTPException
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from kbroker.errors import ConfigError
-from kbroker.http.connection import Limits
+from kbroker.http.answers import Receive, Send
+from kbroker.http.connection import HttpConnection, Limits, Shared
 from kbroker.http.guard import Guard
 from kbroker.http.health import Check
 from kbroker.http.http_server import HttpServer
@@ -256,6 +260,37 @@ def test_a_crowd_that_asks_nothing_makes_room_for_who_asks() -> None:
         assert [status_of("/livez", here) for _ in range(10)] == [200] * 10
         for connection in crowd:
             connection.close()
+
+
+class Reader:
+    """Waits for the whole body of each request, as a login does."""
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_crowd_that_sends_no_whole_request_makes_room_for_who_asks() -> None:
+    with HttpHere(Limits(connections=4, rest_s=0.01, look_s=3600), otherwise=Reader()) as here:
+        crowd = [here.raw() for _ in range(4)]
+        for connection in crowd:
+            connection.sendall(
+                b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+            )
+        while status_of("/livez", here) != 200:  # until they have rested for a while
+            pass
+        for connection in crowd:
+            connection.close()
+
+
+async def test_a_client_by_ipv4_at_a_socket_for_both_has_its_own_address() -> None:
+    connection = HttpConnection(Shared(Reader(), Limits()))
+    connection.transport = Mock(get_extra_info=lambda _: ("::ffff:10.0.0.1", 5, 0, 0))
+
+    assert connection.client == ("10.0.0.1", 5)
 
 
 def test_a_client_that_reads_slowly_is_cut_off_if_too_much_waits_for_such_clients() -> None:
