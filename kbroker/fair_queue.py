@@ -30,6 +30,15 @@ class FairQueue(Generic[ThingT]):
         """Add a thing behind those of the same asker."""
         self._waiting.setdefault(asker, deque()).append(thing)
 
+    def remove(self, asker: str, thing: ThingT) -> None:
+        """Remove a thing that was put here, if it has not been taken."""
+        things = self._waiting.get(asker)
+        if things is None or thing not in things:
+            return
+        things.remove(thing)
+        if not things:
+            del self._waiting[asker]
+
     def take(self) -> ThingT:
         """Remove the oldest thing of the asker who has waited longest. Raises KeyError if there is
         none.

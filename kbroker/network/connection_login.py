@@ -62,12 +62,13 @@ class ListenerLogins(NamedTuple):
 class ConnectionLogin:
     """The gate of one connection, which is asked for each frame while it is in the way."""
 
-    __slots__ = ("_connection", "_gate", "_logins", "is_done")
+    __slots__ = ("_connection", "_gate", "_judged", "_logins", "is_done")
 
     def __init__(self, logins: ListenerLogins, connection: ConnectionInfo) -> None:
         self._logins = logins
         self._connection = connection
         self._gate = logins.begin(connection)
+        self._judged: FutureLike | None = None  # as long as a thread is asked
         self.is_done = False  # a user is known, though the session may end
 
     @property
@@ -90,8 +91,9 @@ class ConnectionLogin:
         now = logins.now()
         if gate.asks_slow_judge:
             kept = bytes(frame)  # the buffer need not stay
-            work = partial(self._judged, kept, now)
+            work = partial(self._step_of_judge, kept, now)
             judged = logins.run(network_of(self._connection.peer_host), work)
+            self._judged = judged
             judged.add_done_callback(partial(self._take_judged, memoryview(kept), entrant))
             return True
         try:
@@ -104,12 +106,20 @@ class ConnectionLogin:
         self._take(step, frame, entrant)
         return True
 
-    def _judged(self, frame: bytes, now: Moment) -> Step:
-        if self._connection.is_closed:  # while it waited for a thread
+    def leave(self) -> None:
+        """Give up what waits for a thread: the client has gone."""
+        if self._judged is not None:
+            self._judged.cancel()
+
+    def _step_of_judge(self, frame: bytes, now: Moment) -> Step:
+        if self._connection.is_closed:  # a moment ago
             return Step(Outcome.EXPIRED, reason="its client is gone")
         return self._gate.receive(frame, now)
 
     def _take_judged(self, frame: memoryview, entrant: Entrant, judged: FutureLike) -> None:
+        self._judged = None
+        if judged.cancelled():
+            return
         try:
             step = judged.result()
         except Exception as error:

@@ -40,6 +40,12 @@ class LoginChannel(Channel):
             self.close()
         return super().eof_received()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody waits for an answer to the login any more."""
+        super().connection_lost(exc)
+        if self._login is not None:
+            self._login.leave()
+
     def _passes(self, buffer: Buffer, start: int, end: int) -> bool:
         """Whether a frame may go further. It does not if it is one of the login, which takes it
         then, or has to wait for the answers in line.

@@ -1,5 +1,7 @@
 """Threads whose askers take turns: who asks a thousand times delays another by a turn.
 
+Law: what is given up before its turn is kept no longer, also if no thread ever gets free.
+
 Owned by the event loop.
 """
 
@@ -28,7 +30,14 @@ class FairThreads:
     def run(self, asker: str, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Do `work` on a thread when it is the turn of `asker`; the future belongs to the loop."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.put(asker, (work, future))
+        waiting = work, future
+
+        def forget(done: asyncio.Future[Any]) -> None:
+            if done.cancelled():
+                self._waiting.remove(asker, waiting)
+
+        self._waiting.put(asker, waiting)
+        future.add_done_callback(forget)
         self._begin()
         return future
 

@@ -82,6 +82,11 @@ class LoginListener:
             except Exception as error:
                 future.set_exception(error)
 
+        def drop(_: object) -> None:
+            if future.cancelled():
+                self.judged.remove(do)
+
+        future.add_done_callback(drop)
         self.judged.append(do)
         self.askers.append(asker)
         return future

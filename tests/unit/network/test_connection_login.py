@@ -145,6 +145,7 @@ async def test_a_judge_that_takes_its_time_keeps_its_own_connection_waiting() ->
     assert len(set(listener.askers)) == 1  # one machine may have all addresses of a network
     gone.channel.close()
     await gone.answers()
+    assert len(listener.judged) == 1  # nothing of it waits for a judge that may never answer
     for judge in listener.judged:
         judge()
 

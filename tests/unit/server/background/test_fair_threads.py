@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from weakref import ref
 
 import pytest
 
@@ -27,6 +28,24 @@ async def test_who_asks_often_delays_another_by_a_turn() -> None:
     assert "many 30" not in done
     for thread in threads.leave():
         thread.join()
+
+
+async def test_what_is_given_up_is_not_kept_until_a_thread_is_free() -> None:
+    threads, go = FairThreads(1, "test"), threading.Event()
+    hung = threads.run("1.1.1.1", lambda: go.wait(30))
+    frame = threading.Event()  # of a login
+    kept = ref(frame)
+    waiting = [threads.run(asker, frame.set) for asker in ("1.1.1.1", "1.1.1.1", "2.2.2.2")]
+    del frame
+    for each in waiting:
+        each.cancel()
+    await asyncio.sleep(0)
+
+    assert kept() is None
+    go.set()
+    assert await hung
+    assert await threads.run("2.2.2.2", lambda: 1) == 1
+    threads.leave()
 
 
 async def test_an_error_is_that_of_whoever_asked() -> None:
