@@ -1,9 +1,10 @@
 """Sessions: who has logged in over HTTP, for as long as that holds.
 
-Law: there are no more than `most`, of which the one that has rested for longest makes room. A
-session ends when nobody has asked for `idle_s`, after `longest_s` in any case, and at the next look
-after a change that leaves its user without this password; what it has asked for ends with it. Keys
-are kept as hashes. Passwords are kept as long as their sessions, as the console logs in by them.
+Law: there are no more than `most`: beyond that, of a user who has most of them, the one that has
+rested for longest makes room, so that nobody ends all those of others by logging in. A session ends
+when nobody has asked for `idle_s`, after `longest_s` in any case, and at the next look after a
+change that leaves its user without this password; what it has asked for ends with it. Keys are kept
+as hashes. Passwords are kept as long as their sessions, as the console logs in by them.
 
 Owned by the loop of the HTTP thread.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -105,7 +106,7 @@ class Sessions:
         self.end(key)
         self._kept[key] = session
         while len(self._kept) > self._limits.most:
-            self.end(next(iter(self._kept)))
+            self.end(self._one_too_many())
         if self._timer is None:
             self._look_later()
         return session
@@ -125,6 +126,10 @@ class Sessions:
             self._checking.cancel()
         for key in list(self._kept):
             self.end(key)
+
+    def _one_too_many(self) -> bytes:
+        counts = Counter(each.login.username for each in self._kept.values())
+        return max(self._kept, key=lambda key: counts[self._kept[key].login.username])
 
     def _look_later(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._limits.look_s, self._look)

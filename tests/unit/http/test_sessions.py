@@ -63,6 +63,15 @@ async def test_the_session_that_rests_for_longest_makes_room() -> None:
     assert len(sessions) == 0
 
 
+async def test_who_logs_in_again_and_again_ends_no_session_of_another() -> None:
+    sessions = Users(SessionLimits(most=3)).sessions
+    zoe = sessions.begin(b"zoe", Login(mechanism="PLAIN", username="zoe", password="secret"), 0)
+    anns = [sessions.begin(bytes([key]), ANN, 0) for key in range(5)]
+    assert not is_over(zoe)
+    assert [is_over(each) for each in anns] == [True, True, True, False, False]
+    sessions.close()
+
+
 async def test_sessions_end_when_nobody_asks_and_when_they_are_old() -> None:
     idle = Users(SessionLimits(look_s=0.001, idle_s=0.01)).sessions
     old = Users(SessionLimits(look_s=0.001, longest_s=0.01)).sessions
