@@ -176,6 +176,11 @@ class Users:
         if verdict.mechanism is None:
             await self._wait(verdict.wait_ms)
             return 401, _REFUSED
+        # Of a program that sends many requests at once, each is checked: another one here would end
+        # what the first has asked for.
+        there = self.sessions.find(key)
+        if there is not None:
+            return there
         login = Login(mechanism=verdict.mechanism, username=name, password=password)
         return self.sessions.begin(key, login, as_of)
 

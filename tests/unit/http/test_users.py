@@ -14,6 +14,7 @@ from kbroker.http.answers import Answer, Receive, Send, said
 from kbroker.http.sessions import Session
 from kbroker.http.users import CHECKED_OF_ONE_MOST, WAITING_MOST, Users, Verdict, basic_user
 from kbroker.sasl.login import Login
+from tests.fakes.running.waiting import until
 
 
 class Pages:
@@ -79,6 +80,18 @@ def login(password: str = "secret", after: str = "/topics") -> bytes:
 
 def header(answer: Answer, name: str) -> str:
     return dict(answer.headers).get(name, "")
+
+
+async def test_requests_of_a_program_that_come_at_once_have_one_session() -> None:
+    door = Door()
+    door.go.clear()
+    asked = [asyncio.ensure_future(door.find(authorization=basic("ann", "secret"))) for _ in "123"]
+    await until(lambda: door.checks == 3)
+    door.go.set()
+    first, *others = await asyncio.gather(*asked)
+    assert isinstance(first, Session)
+    assert all(each is first for each in others)
+    assert not first.ended.is_set()
 
 
 async def test_a_program_is_checked_once_and_a_browser_by_its_own_port() -> None:
