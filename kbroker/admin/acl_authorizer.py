@@ -24,9 +24,14 @@ from kbroker.protocol.request import ConnectionInfo
 from kbroker.turns import turn
 from kbroker.zk.nodes.acl_znodes import CHANGES, decode_change
 from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
-from kbroker.zk.tree import SessionState, TreeError
+from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ZkUtils
-from kbroker.zk.zk_watchers import RETRY_BACKOFF_S, ChangeNotificationWatcher
+from kbroker.zk.zk_watchers import (
+    RETRY_BACKOFF_S,
+    ChangeNotificationWatcher,
+    RepeatedReading,
+    on_new_session,
+)
 from kbroker.zk.znode_json import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
@@ -45,35 +50,29 @@ class AclAuthorizer:
         self._stored = ZkAcls(zk)
         self._super_users = super_users
         self.rules = AclRules(super_users)
-        self._session_id = zk.tree.session_id
         self._is_stale = False  # everything has to be read again
         self._changed: dict[AclPattern, None] = {}
-        self._arrived = asyncio.Event()
         self._reading = asyncio.Lock()  # one that began earlier must not end later
         self._watchers = [
             ChangeNotificationWatcher(zk.tree, root, self._on_notification, clock)
             for root in CHANGES.values()
         ]
-        self._task: asyncio.Task[None] | None = None
+        self._applying = RepeatedReading("changed access rules", self._apply_all)
 
     async def start(self) -> None:
         """Read all rules, and follow their changes. Raises TreeError."""
-        self._session_id = self._tree.session_id
-        self._tree.add_session_listener(self._on_session_state)
+        on_new_session(self._tree, self._on_new_session)
         await self._stored.create_paths()
         for watcher in self._watchers:
             await watcher.start()
         await self._read_all()
-        self._task = asyncio.create_task(self._run(), name="access rules")
+        self._applying.start()
 
     async def stop(self) -> None:
         """Follow changes no longer."""
         for watcher in self._watchers:
             await watcher.stop()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._applying.stop()
 
     def authorize(
         self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
@@ -101,33 +100,27 @@ class AclAuthorizer:
 
     def _on_notification(self, data: bytes | None) -> None:
         """Raises ZnodeFormatError for one that does not say what has changed: it may be a deny."""
-        self._arrived.set()
+        self._applying.again()
         try:
             self._changed[decode_change(data)] = None
         except ZnodeFormatError:
             self._is_stale = True
             raise
 
-    def _on_session_state(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and self._tree.session_id != self._session_id:
-            self._session_id = self._tree.session_id
-            self._is_stale = True
-            self._arrived.set()
+    def _on_new_session(self) -> None:
+        self._is_stale = True
+        self._applying.again()
 
-    async def _run(self) -> None:
-        while True:
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._is_stale or self._changed:
-                try:
-                    await self._apply()
-                except TreeError as error:
-                    _log.warning("changed access rules cannot be read now: %r", error)
-                    await asyncio.sleep(RETRY_BACKOFF_S)
-                except Exception:  # a bug, or the rules would be followed no more
-                    _log.exception("changed access rules cannot be read; all are read again")
-                    self._is_stale = True
-                    await asyncio.sleep(RETRY_BACKOFF_S)
+    async def _apply_all(self) -> None:
+        while self._is_stale or self._changed:
+            try:
+                await self._apply()
+            except TreeError:
+                raise
+            except Exception:  # a bug, or the rules would be followed no more
+                _log.exception("changed access rules cannot be read; all are read again")
+                self._is_stale = True
+                await asyncio.sleep(RETRY_BACKOFF_S)
 
     async def _apply(self) -> None:
         """Read what has changed; it goes on waiting if the tree is away."""

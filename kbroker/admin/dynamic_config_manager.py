@@ -21,9 +21,9 @@ from kbroker.errors import ConfigError
 from kbroker.model import TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
-from kbroker.zk.tree import SessionState, TreeUnavailableError
+from kbroker.zk.tree import TreeError, TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
-from kbroker.zk.zk_watchers import RETRY_BACKOFF_S, ChangeNotificationWatcher
+from kbroker.zk.zk_watchers import ChangeNotificationWatcher, RepeatedReading, on_new_session
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ class DynamicConfigManager:
     def __init__(self, zk: ZkUtils, clock: Clock) -> None:
         self._tree = zk.tree
         self._stored = ZkEntityConfigs(zk)
-        self._session_id = zk.tree.session_id
         self._is_stale = False  # everything has to be read again
         self._handlers: dict[str, list[ConfigHandler]] = {}
         self._topics: dict[str, dict[str, str]] = {}
@@ -50,8 +49,7 @@ class DynamicConfigManager:
             zk.tree, zk_paths.CONFIG_CHANGES, self._on_notification, clock
         )
         self._changed: deque[str] = deque()
-        self._arrived = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._applying = RepeatedReading("changed settings", self._apply_all)
 
     def add_handler(self, entity_type: str, handler: ConfigHandler) -> None:
         """Call `handler` for each changed entity of a type; of all but topics also at `start`."""
@@ -62,21 +60,17 @@ class DynamicConfigManager:
 
         Then read the overrides of all topics and of what has handlers, and call the latter.
         """
-        self._session_id = self._tree.session_id
-        self._tree.add_session_listener(self._on_session_state)
+        on_new_session(self._tree, self._on_new_session)
         await self._watcher.start()
         await self.load_topics(await self._stored.entities(zk_paths.TOPIC_CONFIGS))
         for entity_type in self._followed():
             await self._tell(entity_type, await self._stored.entities(entity_type))
-        self._task = asyncio.create_task(self._run(), name="dynamic settings")
+        self._applying.start()
 
     async def stop(self) -> None:
         """Follow changes no longer, and wait until none is being applied."""
         await self._watcher.stop()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._applying.stop()
 
     async def load_topics(self, topics: Iterable[str]) -> None:
         """Read the overrides of topics that this broker is about to work with."""
@@ -99,24 +93,15 @@ class DynamicConfigManager:
 
     def _on_notification(self, data: bytes | None) -> None:
         self._changed.append(zk_paths.decode_config_change(data))
-        self._arrived.set()
+        self._applying.again()
 
-    def _on_session_state(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and self._tree.session_id != self._session_id:
-            self._session_id = self._tree.session_id
-            self._is_stale = True
-            self._arrived.set()
+    def _on_new_session(self) -> None:
+        self._is_stale = True
+        self._applying.again()
 
-    async def _run(self) -> None:
-        while True:
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._is_stale or self._changed:
-                try:
-                    await self._apply_next()
-                except TreeUnavailableError as error:
-                    _log.warning("changed settings cannot be read now: %r", error)
-                    await asyncio.sleep(RETRY_BACKOFF_S)
+    async def _apply_all(self) -> None:
+        while self._is_stale or self._changed:
+            await self._apply_next()
 
     async def _apply_next(self) -> None:
         """Apply the first change that waits; it goes on waiting if the tree is away."""
@@ -124,7 +109,7 @@ class DynamicConfigManager:
             self._is_stale = False
             try:
                 await self._read_again()
-            except TreeUnavailableError:
+            except TreeError:
                 self._is_stale = True
                 raise
             return

@@ -1,6 +1,6 @@
-"""Readings repeated at every change (`RepeatedReading`), and change notifications: numbered nodes
-under one parent that every broker reads in order (Kafka's ZkNodeChangeNotificationListener), used
-for /config/changes.
+"""Readings repeated at every change (`RepeatedReading`) or new session (`on_new_session`), and
+change notifications: numbered nodes under one parent that every broker reads in order (Kafka's
+ZkNodeChangeNotificationListener), used for /config/changes.
 
 Law: each notification is handled once, in the order of its number, also across broken connections
 and new sessions; notifications older than 15 minutes are removed by whoever sees them. A parent
@@ -18,6 +18,7 @@ from kbroker.clock import Clock
 from kbroker.zk.tree import (
     NodeExistsError,
     NoNodeError,
+    SessionState,
     Tree,
     TreeError,
     TreeUnavailableError,
@@ -33,7 +34,8 @@ NotificationHandler = Callable[[bytes | None], None]
 
 
 class RepeatedReading:
-    """Reads nodes again whenever a watch on them has fired, `on_event`, one reading at a time.
+    """Reads nodes again whenever a watch on them has fired, `on_event`, or somebody says so, one
+    reading at a time. One that fails is repeated until the tree can be read.
 
     Owned by the event loop.
     """
@@ -60,6 +62,10 @@ class RepeatedReading:
         """Read again: a watched node has changed."""
         self._changed.set()
 
+    def again(self) -> None:
+        """Read once more, soon."""
+        self._changed.set()
+
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
@@ -71,6 +77,21 @@ class RepeatedReading:
                 _log.warning("%s cannot be read now: %r", self._what, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 self._changed.set()
+
+
+def on_new_session(tree: Tree, call: Callable[[], None]) -> None:
+    """Have this called whenever a session was lost and there is another one: what happened in
+    between has been seen by no watch, and its notifications may be gone.
+    """
+    session_id = tree.session_id
+
+    def look(state: SessionState) -> None:
+        nonlocal session_id
+        if state is SessionState.CONNECTED and tree.session_id != session_id:
+            session_id = tree.session_id
+            call()
+
+    tree.add_session_listener(look)
 
 
 class ChangeNotificationWatcher:

@@ -24,8 +24,8 @@ STANDING_WISHES = frozenset({"delete_topics"})  # the parent of wishes
 STANDING_TASKS = frozenset(
     {
         "ISR changes",
+        "changed settings",
         "controller events",
-        "dynamic settings",
         "notifications of /config/changes",
         "the cluster's features",
         "request",  # of a follower, which waits for records

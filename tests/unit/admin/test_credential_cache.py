@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from kbroker.admin import dynamic_config_manager
 from kbroker.admin.credential_cache import CredentialCache
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.sasl.exchange import Identity
@@ -46,8 +45,7 @@ def test_a_user_is_found_by_name_and_mechanism_until_the_credential_is_gone(
 async def test_users_are_known_from_the_start_and_one_deleted_unseen_is_not_known_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (zk_watchers, dynamic_config_manager):
-        monkeypatch.setattr(module, "RETRY_BACKOFF_S", 0.0)
+    monkeypatch.setattr(zk_watchers, "RETRY_BACKOFF_S", 0.0)
     tree = EmbeddedTree(FixedClock())
     session = tree.session()
     zk = ZkUtils(session, FixedClock())

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kbroker.admin import dynamic_config_manager
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.zk import zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
@@ -34,8 +33,7 @@ class Writer:
 
 @pytest.fixture(autouse=True)
 def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (zk_watchers, dynamic_config_manager):
-        monkeypatch.setattr(module, "RETRY_BACKOFF_S", 0.0)
+    monkeypatch.setattr(zk_watchers, "RETRY_BACKOFF_S", 0.0)
 
 
 @pytest.fixture
