@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -47,6 +48,10 @@ SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its 
 # Half of what tests of files take is waiting for a disk to sync; a power loss is never real here.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 1024**3  # noqa: S108  pytest makes folders of its own
 TEMPORARY = "PYTEST_DEBUG_TEMPROOT"  # pytest's own; whoever sets it has the last word
+
+# A client whose broker has gone asks for it on a thread of its own until it is collected: what that
+# thread logs is no word of the test that runs by then.
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM_BYTES:
     os.environ.setdefault(TEMPORARY, str(IN_MEMORY))
