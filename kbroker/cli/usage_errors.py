@@ -27,7 +27,9 @@ _OTHER_NAMES = {
     "--from-beginning": "--from",
     "--offset": "--from",
     "--max-messages": "--count",
+    "--set": "--override",
 }
+_SETTINGS_FILE = frozenset({"--config", "--config-file", "--settings", "--properties"})
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _NO_VALUE = re.compile(r"Option '(.*)' requires an argument\.")
 _NO_FLAG = re.compile(r"Option '(.*)' does not take a value\.")
@@ -71,7 +73,7 @@ def _nearest_option(error: click.NoSuchOption) -> str:
     if meant in known:
         return did_you_mean(meant, [meant])
     for argument in _arguments_of(error.ctx):
-        if argument.human_readable_name.strip("[].") == error.option_name.lstrip("-").upper():
+        if _is_meant(argument.human_readable_name.strip("[]."), error.option_name):
             return f", as it is an argument ({_usage(error.ctx)})"
     near = did_you_mean(error.option_name, known)
     if not near and error.ctx is not None and isinstance(error.ctx.command, click.Group):
@@ -79,6 +81,13 @@ def _nearest_option(error: click.NoSuchOption) -> str:
             ": options follow the whole command, as in `kbroker topic list --bootstrap HOST:PORT`"
         )
     return near
+
+
+def _is_meant(argument: str, option: str) -> bool:
+    """Whether somebody who writes `option` means an argument, by its name in usage."""
+    if argument == "server.properties":
+        return option in _SETTINGS_FILE
+    return argument == option.lstrip("-").upper()
 
 
 def _arguments_of(ctx: click.Context | None) -> list[click.Argument]:

@@ -21,6 +21,12 @@ from kbroker.cli.usage_errors import sentence_of_usage
         ("--versoin", "no such option: --versoin, did you mean --version?"),
         ("start --port 9092", "no such option: --port, did you mean --listen?"),
         ("start --host 0.0.0.0", "no such option: --host, did you mean --listen?"),
+        ("start --set a=b", "no such option: --set, did you mean --override?"),
+        (
+            "start --config server.properties",
+            "no such option: --config, as it is an argument "
+            "(usage: kbroker start [OPTIONS] [server.properties])",
+        ),
         ("start --log-dirs d", "no such option: --log-dirs, did you mean --data?"),
         ("consume t --max-messages 1", "no such option: --max-messages, did you mean --count?"),
         ("consume t --from-beginning", "no such option: --from-beginning, did you mean --from?"),
