@@ -2,13 +2,12 @@
 
 So does Kafka if the group protocol of KIP-848 is off: with ZooKeeper, or at group.version 0. The
 key is listed all the same, as by Kafka: librdkafka ends at this answer, and if the key is missing
-it looks for another coordinator again and again.
+it looks for another coordinator again and again. Whoever asks gets it, as in Kafka: it says nothing
+of a group.
 """
 
 from __future__ import annotations
 
-from kbroker.acl.acl import AclOperation
-from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -18,7 +17,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 from kbroker.unserved import CONSUMER_PROTOCOL
 
 
-@api(ConsumerGroupHeartbeatRequest, ForRequest(AclOperation.READ, its_group))
+@api(ConsumerGroupHeartbeatRequest)
 def handle(
     ctx: RequestContext, _request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:

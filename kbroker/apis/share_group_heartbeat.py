@@ -6,8 +6,6 @@ for the reason that `consumer_group_heartbeat` has.
 
 from __future__ import annotations
 
-from kbroker.acl.acl import AclOperation
-from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.share_group_heartbeat import (
@@ -17,7 +15,7 @@ from kbroker.protocol.messages.share_group_heartbeat import (
 from kbroker.unserved import SHARE_GROUPS
 
 
-@api(ShareGroupHeartbeatRequest, ForRequest(AclOperation.READ, its_group))
+@api(ShareGroupHeartbeatRequest)
 def handle(
     ctx: RequestContext, _request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse:

@@ -233,6 +233,9 @@ class BrokerProcess:
         self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()
         await parts.data.dynamic_configs.start()
+        if parts.authorizer is not None:
+            await parts.authorizer.start()
+            self._undo.push_async_callback(parts.authorizer.stop)
         if self._has_features:
             await parts.cluster.features.start()
             self._undo.push_async_callback(parts.cluster.features.stop)
