@@ -25,7 +25,8 @@ NEW = AclResource(AclResourceType.TOPIC, "new")
 GROUP = AclResource(AclResourceType.GROUP, "workers")
 LEFT = AclResource(AclResourceType.GROUP, "left")
 TRANSACTION = AclResource(AclResourceType.TRANSACTIONAL_ID, "move")
-RESOURCES = (TOPIC, DOOMED, NEW, GROUP, LEFT, TRANSACTION, CLUSTER)
+BUSY = AclResource(AclResourceType.TRANSACTIONAL_ID, "busy")
+RESOURCES = (TOPIC, DOOMED, NEW, GROUP, LEFT, TRANSACTION, BUSY, CLUSTER)
 EVERY_VERSION = "0+"
 _BROKER = "1"
 _STRANGER = 99  # the id of a broker that is not there
@@ -204,8 +205,12 @@ TRANSACTIONS = (
              "topics": _COMMITTED}, _WRITES_TRANSACTION, _READS_GROUP, _READS_TOPIC, allowed=(49,)),
     row(65, {"transactional_ids": [TRANSACTION.name]},
         need(TRANSACTION_53, (Op.DESCRIBE, TRANSACTION))),
+    row(65, {"transactional_ids": [BUSY.name]}, need(TRANSACTION_53, (Op.DESCRIBE, BUSY)),
+        need(NOT_REFUSED, (Op.DESCRIBE, TOPIC)), variant="topics",
+        shows=lambda answer: answer.transaction_states[0].topics),
     row(66, {}, need(NOT_REFUSED, (Op.DESCRIBE, TRANSACTION)),
-        shows=lambda answer: answer.transaction_states),
+        shows=lambda answer: [each for each in answer.transaction_states
+                              if each.transactional_id == TRANSACTION.name]),
 )  # fmt: skip
 _CREATED = [{"name": NEW.name, "num_partitions": 1, "replication_factor": 1}]
 ADMINISTRATION = (

@@ -25,6 +25,7 @@ from tests.faults.short_way_broker import HuntedBroker, HuntedConnection
 
 ANONYMOUS, ADMIN = "User:ANONYMOUS", "User:admin"
 ADDRESS = "127.0.0.1"
+NOBODYS_ID = UUID(int=4711)
 _CORRELATION_ID = 7
 _LOOKS, _LOOK_S = 400, 0.05  # of virtual time
 _SETTINGS = {
@@ -64,9 +65,23 @@ class RuledBroker(HuntedBroker):
                     break
                 await asyncio.sleep(1)
         await self.commit("workers", "orders")
-        begin = {"transactional_id": "move", "transaction_timeout_ms": 60_000}
-        answer = await self.ask(ADMIN, 22, 4, begin)
+        await self.begin("move")
+        producer = await self.begin("busy")
+        begun = {
+            "transactional_id": "busy",
+            "producer_id": producer[0],
+            "producer_epoch": producer[1],
+            "topics": [{"name": "orders", "partitions": [0]}],
+        }
+        answer = await self.ask(ADMIN, 24, 4, {"transactions": [begun]})
+        assert codes_in(answer) == {0}, answer
+
+    async def begin(self, transactional_id: str) -> tuple[int, int]:
+        """Have a producer with this id; returns its own id and epoch."""
+        values = {"transactional_id": transactional_id, "transaction_timeout_ms": 900_000}
+        answer = await self.ask(ADMIN, 22, 4, values)
         assert answer.error_code == 0, answer
+        return answer.producer_id, answer.producer_epoch
 
     async def create(self, name: str) -> None:
         """Make a topic, unless there is one."""
@@ -93,8 +108,10 @@ class RuledBroker(HuntedBroker):
     async def ask(self, principal: str, key: int, version: int, values: Mapping[str, Any]) -> Any:
         """The answer; None if the connection was closed instead."""
         data = await self.answer_to(principal, key, version, values)
-        if data is None:
-            return None
+        return None if data is None else self.answer(key, version, data)
+
+    def answer(self, key: int, version: int, data: bytes) -> Any:
+        """The answer that these bytes are."""
         answered = response_class(registered()[key].request_class)
         _, offset = decode_response_header(data, key, version)
         return decode(answered, version, data, offset)[0]
@@ -117,12 +134,16 @@ class RuledBroker(HuntedBroker):
         self, principal: str, key: int, version: int, values: Mapping[str, Any]
     ) -> HuntedConnection:
         """Send a request by the connection of somebody, which is given back."""
-        request = self.message(registered()[key].request_class, values)
-        head = encode_request_header(RequestHeader(key, version, _CORRELATION_ID, "client"))
-        frame = encode(request, version, head)
+        frame = self.frame(key, version, values)
         connection = await self._connection_of(principal)
         await connection.deliver([struct.pack(">i", len(frame)) + frame])
         return connection
+
+    def frame(self, key: int, version: int, values: Mapping[str, Any]) -> bytes:
+        """A request without its size."""
+        request = self.message(registered()[key].request_class, values)
+        head = encode_request_header(RequestHeader(key, version, _CORRELATION_ID, "client"))
+        return bytes(encode(request, version, head))
 
     async def _connection_of(self, principal: str) -> HuntedConnection:
         connection = self._clients.get(principal)
@@ -149,7 +170,7 @@ class RuledBroker(HuntedBroker):
         return declared(**made)
 
     def _id_of(self, name: str) -> UUID:
-        return self.topic_id(str(name))
+        return NOBODYS_ID if name not in self.process.metadata.topics() else self.topic_id(name)
 
 
 def codes_in(answer: Any) -> set[int]:
