@@ -265,7 +265,7 @@ def test_lists_do_not_change_with_what_may_not_be_seen(
     assert before == after
 
 
-def test_an_id_is_no_secret_and_its_name_is(loop: VirtualLoop, broker: RuledBroker) -> None:
+def test_an_id_is_not_a_secret_but_its_name_is(loop: VirtualLoop, broker: RuledBroker) -> None:
     """As in Apache Kafka: who names a topic by its id hears whether there is one of this id."""
     hidden = AclResource(TOPIC, "orders")
 
