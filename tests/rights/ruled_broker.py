@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,8 @@ from kbroker.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
-from kbroker.protocol.schema import Message, Struct, field_specs, response_class
+from kbroker.protocol.schema import Struct, field_specs, response_class
+from tests.fakes.requests.error_codes import codes_in
 from tests.faults.short_way_broker import HuntedBroker, HuntedConnection
 
 ANONYMOUS, ADMIN = "User:ANONYMOUS", "User:admin"
@@ -171,18 +172,3 @@ class RuledBroker(HuntedBroker):
 
     def _id_of(self, name: str) -> UUID:
         return NOBODYS_ID if name not in self.process.metadata.topics() else self.topic_id(name)
-
-
-def codes_in(answer: Any) -> set[int]:
-    """All error codes of an answer."""
-    return set(_codes(answer))
-
-
-def _codes(entity: Message | Struct) -> Iterable[int]:
-    for declared in entity.declared_fields:
-        value = getattr(entity, declared.name)
-        if declared.name.endswith("error_code"):
-            yield int(value)
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, Struct):
-                yield from _codes(each)

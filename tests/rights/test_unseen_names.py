@@ -25,6 +25,7 @@ from kbroker.acl.acl import (
 )
 from kbroker.apis.registry import registered
 from kbroker.peers.forwarding_manager import encode_principal, pack_address
+from tests.fakes.requests.error_codes import codes_in
 from tests.fakes.running.virtual_loop import VirtualLoop
 from tests.rights.needs import NEW, ROWS, Row
 from tests.rights.ruled_broker import (
@@ -34,7 +35,6 @@ from tests.rights.ruled_broker import (
     NOBODYS_ID,
     IdOf,
     RuledBroker,
-    codes_in,
 )
 
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP

@@ -24,6 +24,7 @@ from kbroker.acl.acl import (
 )
 from kbroker.apis.registry import registered
 from kbroker.protocol.messages.metadata import MetadataResponse
+from tests.fakes.requests.error_codes import codes_in
 from tests.fakes.running.virtual_loop import VirtualLoop
 from tests.rights.needs import (
     DOOMED,
@@ -36,7 +37,7 @@ from tests.rights.needs import (
     Right,
     Row,
 )
-from tests.rights.ruled_broker import ADDRESS, ADMIN, ANONYMOUS, RuledBroker, codes_in
+from tests.rights.ruled_broker import ADDRESS, ADMIN, ANONYMOUS, RuledBroker
 
 REFUSALS = {29, 30, 31, 53, 65}
 NOTHING_SENT = MetadataResponse()

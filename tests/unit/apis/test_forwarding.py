@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
+from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.errors import ErrorCode
 from kbroker.peers.forwarding_manager import SHOWN_TIMEOUT_MS
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -16,6 +18,8 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.fakes.clusters.controller_cluster import running
 from tests.fakes.clusters.forwarding_cluster import ForwardingCluster, afterwards, cut, hang
+from tests.fakes.requests.denying_authorizer import services_without
+from tests.fakes.requests.error_codes import codes_in
 from tests.fakes.requests.recording_replier import local_connection
 
 OTHER = 1  # not controller
@@ -100,6 +104,30 @@ async def test_a_topic_grows_through_any_broker_and_is_seen_to(
 
     assert [result.error_code for result in answer.results] == [ErrorCode.NONE]
     assert broker.metadata.is_led("t", 5)
+
+
+@pytest.mark.parametrize(
+    ("request_", "operation", "version"),
+    [
+        (create(), AclOperation.CREATE, 5),
+        (delete(), AclOperation.DELETE, 5),
+        (delete(), AclOperation.DELETE, 6),
+        (grow("t", 4), AclOperation.ALTER, 1),
+    ],
+)
+async def test_what_is_refused_as_a_whole_is_not_passed_on(
+    request_: Any, operation: AclOperation, version: int, cluster: ForwardingCluster
+) -> None:
+    broker = cluster.broker(OTHER)
+    denied = [(operation, each) for each in (CLUSTER, AclResource(AclResourceType.TOPIC, "t"))]
+    broker.apis = KafkaApis(broker.apis_by_key, services_without(broker.services, *denied))
+    cluster.faults.append(cut)
+
+    answer = await broker.ask(request_, version)
+
+    (refused,) = codes_in(answer) - {0}
+    assert refused == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert cluster.asked == []
 
 
 async def test_the_controller_itself_asks_nobody(cluster: ForwardingCluster) -> None:
