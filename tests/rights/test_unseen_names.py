@@ -110,7 +110,7 @@ def all_but(hidden: AclResource, *, denied: bool) -> dict[AclPattern, Acls]:
 
 
 def names_of(row: Row) -> set[AclResource]:
-    """What a row names that may be hidden."""
+    """The resources that a row names and that may be hidden."""
     about = {resource for need in row.needs for _, resource in need.rights}
     return {each for each in about if each.type in THERE and is_in(row.values, each.name)}
 

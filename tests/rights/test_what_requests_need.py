@@ -114,7 +114,7 @@ def cases(row: Row, version: int) -> Iterator[tuple[str, Rules, Need | None]]:
 
 
 def seen(row: Row, answer: Any) -> str:
-    """What came of a request, for whoever sent it."""
+    """The outcome of a request, for whoever sent it."""
     if answer is None:
         return "closed"
     codes = codes_in(answer)
@@ -149,7 +149,7 @@ async def asked(broker: RuledBroker, row: Row, version: int, principal: str) -> 
 
 
 async def differences(broker: RuledBroker, row: Row, version: int) -> list[str]:
-    """What comes of a request otherwise than the table says."""
+    """The outcomes of a request that are not those of the table."""
     found = []
     where = f"{registered()[row.key].name} {row.variant} v{version}"
     for who, rules, missing in cases(row, version):
