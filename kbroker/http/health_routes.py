@@ -45,7 +45,7 @@ def health_routes(loop: BrokerLoop, checks: LookAtHealth) -> dict[str, Route]:
         return Answer(status=200 if is_ready else 503, body=body, content_type=JSON)
 
     return {
-        "/livez": Route(answer=livez, is_open=True),
+        "/livez": Route(answer=livez, is_open=True, is_for_users=True),
         "/readyz": Route(answer=readyz, is_open=True),
     }
 
@@ -62,4 +62,4 @@ def index_route(described: Mapping[str, str]) -> Route:
             return said(303, f"the console is at {CONSOLE}", ("location", CONSOLE))
         return said(200, "\n".join(lines))
 
-    return Route(answer=index)
+    return Route(answer=index, is_for_users=True)

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from kbroker.http.answers import Answer, Application, Receive, Send, headers_of, said, send_answer
 from kbroker.http.guard import Guard, Headers, Refusal
+from kbroker.http.rights import NotAllowedError, Rights
 
 if TYPE_CHECKING:  # few brokers have users
     from kbroker.http.users import Users
@@ -27,22 +28,26 @@ _MOST_FIELDS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request that was let in; `is_known`: it has the token, or is of a user, or none of both is
-    asked for.
+    """A request that was let in, with the rights of its user. `is_known`: it has the token, or its
+    user may see what this broker knows, or neither is asked for.
     """
 
     path: str
     query: Mapping[str, list[str]]
     headers: Headers
     is_known: bool
+    rights: Rights | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The function that answers a path; `is_open`: it also answers those who are not known."""
+    """The function that answers a path; `is_open`: it also answers those who are not known;
+    `is_for_users`: all users, whatever they may see.
+    """
 
     answer: Callable[[Request], Awaitable[Answer]]
     is_open: bool = False
+    is_for_users: bool = False
     methods: tuple[str, ...] = _METHODS
 
 
@@ -55,13 +60,14 @@ def _unbounded(receive: Receive) -> Receive:
 
 
 class Visitor(NamedTuple):
-    """Somebody who asks: whether it is known who, the pages beside the routes, and until when the
-    answer may take.
+    """Somebody who asks: whether it is known who, the pages beside the routes, until when the
+    answer may take, and the rights of a user; None: whoever is known may see all.
     """
 
     is_known: bool
     pages: Application | None = None
     bounded: Callable[[Receive], Receive] = _unbounded
+    rights: Rights | None = None
 
 
 _STRANGER = Visitor(is_known=False)
@@ -124,7 +130,10 @@ class RouteTable:
         found = await users.find(scope, headers)
         if isinstance(found, Answer):
             return found
-        return _STRANGER if found is None else Visitor(True, found.pages, found.bounded)
+        if found is None:
+            return _STRANGER
+        rights = users.rights(found.principal, scope["client"][0])
+        return Visitor(True, found.pages, found.bounded, rights)
 
     async def _answer(
         self, scope: MutableMapping[str, Any], headers: Headers, visitor: Visitor
@@ -148,8 +157,17 @@ class RouteTable:
         query = _query(scope["query_string"])
         if isinstance(query, Refusal):
             return said(query.status, query.reason)
+        refusal = None if route.is_for_users else await _refusal(visitor.rights)
+        if refusal is not None and not route.is_open:
+            return refusal
         return await route.answer(
-            Request(path=scope["path"], query=query, headers=headers, is_known=visitor.is_known)
+            Request(
+                path=scope["path"],
+                query=query,
+                headers=headers,
+                is_known=visitor.is_known and refusal is None,
+                rights=visitor.rights,
+            )
         )
 
     def _to_stranger(self, scope: MutableMapping[str, Any], headers: Headers) -> Answer:
@@ -158,6 +176,18 @@ class RouteTable:
         return said(
             401, "the token is missing or wrong", ("www-authenticate", 'Basic realm="kbroker"')
         )
+
+
+async def _refusal(rights: Rights | None) -> Answer | None:
+    if rights is None:
+        return None
+    try:
+        await rights.check()
+    except NotAllowedError as error:
+        return said(403, str(error))
+    except TimeoutError:
+        return said(503, "the broker's event loop does not say what a user may see")
+    return None
 
 
 def _query(text: bytes) -> Mapping[str, list[str]] | Refusal:

@@ -41,6 +41,7 @@ class Session:
     """A user who has logged in, and the pages that are made for this user."""
 
     login: Login
+    principal: str
     pages: Application
     began_s: float
     used_s: float
@@ -62,7 +63,8 @@ class Session:
         return receive_or_end
 
 
-MakePages = Callable[[Login], Application]
+MakePages = Callable[[Login, str], Application]
+"""Makes the pages of a user with this principal."""
 StillHolds = Callable[[Login], Awaitable[bool]]
 """Says whether a user still has a password. Raises TimeoutError if nobody can say now."""
 
@@ -98,11 +100,11 @@ class Sessions:
             self._kept.move_to_end(key)
         return session
 
-    def begin(self, key: bytes, login: Login, as_of_changes: int) -> Session:
+    def begin(self, key: bytes, login: Login, as_of_changes: int, principal: str) -> Session:
         """Begin a session of a user who had this password as of so many changes."""
         now_s = _now_s()
         self._seen_changes = min(self._seen_changes, as_of_changes) if self._kept else as_of_changes
-        session = Session(login, self._make_pages(login), now_s, now_s)
+        session = Session(login, principal, self._make_pages(login, principal), now_s, now_s)
         self.end(key)
         self._kept[key] = session
         while len(self._kept) > self._limits.most:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from kbroker.apis.request_tracer import RequestTracer, TooManyReadersError
 from kbroker.http.answers import Answer, said
 from kbroker.http.broker_loop import BrokerLoop
+from kbroker.http.rights import NotAllowedError, Rights
 from kbroker.http.routes import Request, Route
 from kbroker.http.trace_query import trace_filter_of
 from kbroker.tracing.trace_filter import PATH, TraceFilter
@@ -36,7 +38,7 @@ def trace_routes(loop: BrokerLoop, tracer: FindTracer) -> dict[str, Route]:
             wanted = trace_filter_of(request.query)
         except ValueError as error:
             return said(400, str(error))
-        followed = FollowedOnLoop(loop, tracer, wanted)
+        followed = FollowedOnLoop(loop, tracer, wanted, request.rights)
         problem = await followed.begin()
         if problem is not None:
             followed.close()
@@ -49,13 +51,20 @@ def trace_routes(loop: BrokerLoop, tracer: FindTracer) -> dict[str, Route]:
 class FollowedOnLoop:
     """The entries of one reader, taken from the HTTP thread."""
 
-    def __init__(self, loop: BrokerLoop, tracer: FindTracer, wanted: TraceFilter) -> None:
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        tracer: FindTracer,
+        wanted: TraceFilter,
+        rights: Rights | None = None,
+    ) -> None:
         self._loop = loop
+        self._rights = rights
         self._tracer = tracer
         self._reader = TraceReader(wanted)
 
     async def begin(self) -> str | None:
-        """Have entries made from now on, or say why there are none."""
+        """Have entries made from now on, or say why there are none. Raises NotAllowedError."""
 
         def begin() -> bool:
             tracer = self._tracer()
@@ -72,7 +81,9 @@ class FollowedOnLoop:
         return None if has_begun else "the broker is starting"
 
     async def take(self) -> Taken:
-        """Return what has come since the last look; nothing if the broker's loop is held."""
+        """Return what has come since the last look; nothing if the broker's loop is held. Raises
+        NotAllowedError once the user may follow no more.
+        """
         try:
             taken: Taken = await self._on_broker(self._reader.take)
         except TimeoutError:  # if it has stopped, this address goes soon
@@ -85,6 +96,8 @@ class FollowedOnLoop:
 
     async def _on_broker(self, look: Callable[[], Any]) -> Any:
         def steps() -> Iterator[Any]:
+            if self._rights is not None:
+                self._rights.check_here()
             yield look()
 
         return (await self._loop.collect(steps, ANSWER_S))[0]
@@ -97,9 +110,10 @@ class _Entries:
         self._followed = followed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            yield _lines(await self._followed.take())
-            await asyncio.sleep(LOOK_S)
+        with suppress(NotAllowedError):  # taken back: the answer ends
+            while True:
+                yield _lines(await self._followed.take())
+                await asyncio.sleep(LOOK_S)
 
     async def aclose(self) -> None:
         self._followed.close()

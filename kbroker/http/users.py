@@ -22,9 +22,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
-from kbroker.http.answers import Answer, Application, Receive, said
+from kbroker.http.answers import Answer, Receive, said
 from kbroker.http.guard import ELSEWHERE, Headers
-from kbroker.http.sessions import Session, Sessions
+from kbroker.http.rights import Rights
+from kbroker.http.sessions import MakePages, Session, Sessions
 from kbroker.network.strangers import network_of
 from kbroker.sasl.login import Login
 
@@ -43,15 +44,20 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class Verdict(NamedTuple):
-    """The mechanism that lets in a name with a password, None: none; a refusal then waits."""
+    """The mechanism that lets in a name with a password, and the principal of that user; None: none
+    does, and the refusal waits.
+    """
 
     mechanism: str | None
     wait_ms: float = 0.0
+    principal: str = ""
 
 
 Check = Callable[[str | None, str, str], Awaitable[Verdict]]
 """Checks a name and a password that came from an address (the first; None: they did before). Raises
 TimeoutError if nobody can say now."""
+FindRights = Callable[[str, str], Rights]
+"""Finds the rights of a principal at an address."""
 LoginPage = Callable[[Headers, str, str | None, int], Answer]
 """Makes the page with the form: for a browser, the path to go on with, a refusal, the status."""
 
@@ -61,12 +67,14 @@ class Users:
 
     def __init__(
         self,
-        make_pages: Callable[[Login], Application],
+        make_pages: MakePages,
         check: Check,
         changes: Callable[[], int],
         login_page: LoginPage,
+        rights: FindRights,
     ) -> None:
         """`changes` counts the changes of users; any thread may ask it."""
+        self.rights = rights
         self._check = check
         self._changes = changes
         self._login_page = login_page
@@ -182,7 +190,7 @@ class Users:
         if there is not None:
             return there
         login = Login(mechanism=verdict.mechanism, username=name, password=password)
-        return self.sessions.begin(key, login, as_of)
+        return self.sessions.begin(key, login, as_of, verdict.principal)
 
     async def _wait(self, wait_ms: float) -> None:
         """Let the answer to a wrong password wait, unless too many do."""

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 from click.testing import CliRunner
 
+from kbroker.acl.acl import CLUSTER, Acl, AclOperation, AclPattern, AclResourceType, Permission
 from kbroker.cli.command_line import cli
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
@@ -315,5 +316,77 @@ async def test_where_no_listener_takes_passwords_nobody_is_let_in_but_by_the_tok
         said = await asyncio.to_thread(lambda: browser.ask("/topics", **token))
         assert "kbroker console --command-config" in said.text.replace("&#x27;", "'")
         assert (await asyncio.to_thread(lambda: browser.ask("/metrics", **token))).status == 200
+    finally:
+        await server.shutdown()
+
+
+OWN_PAGES = (
+    "/metrics",
+    "/api/events",
+    "/api/events?group=g",
+    "/api/connections",
+    "/api/trace",
+    "/charts",
+    "/connections",
+    "/events",
+    "/requests",
+    "/topics/orders/history",
+    "/groups/g/history",
+    "/api/v1/connections",
+    "/api/v1/events",
+    "/api/v1/charts",
+    "/api/v1/requests?wait_ms=0",
+)
+"""What only the broker knows of itself, there and in the console."""
+MAY_LOOK = Acl("User:ann", "127.0.0.1", AclOperation.DESCRIBE, Permission.ALLOW)
+
+
+async def test_what_the_broker_knows_of_itself_is_for_users_who_may_describe_the_cluster(
+    tmp_path: Path,
+) -> None:
+    server, authority = await started(
+        tmp_path,
+        **{
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "super.users": "User:first",
+        },
+    )
+    port = server.http_end_points[0].port
+    ann, first = (Browser(port, authority.certificate) for _ in range(2))
+    cluster = AclPattern(*CLUSTER)
+    authorizer = server.parts.authorizer
+    assert authorizer is not None
+    topics = AclPattern(AclResourceType.TOPIC, "*")
+    await authorizer.change({topics: lambda _: (MAY_LOOK,)})
+
+    async def ask(browser: Browser, path: str, **headers: str) -> Answered:
+        return await asyncio.to_thread(lambda: browser.ask(path, **headers))
+
+    try:
+        await asyncio.to_thread(ann.log_in, "ann", "ann:sécret")
+        await asyncio.to_thread(first.log_in, "first", "first-secret")
+        assert (await asyncio.to_thread(first.ask, "/new-topic", {"name": "orders"})).status == 303
+        for path in OWN_PAGES:
+            refused = await ask(ann, path)
+            said = "User:ann lacks the operation Describe on the cluster (kafka-cluster)"
+            assert (refused.status, said in refused.text) == (403, True), path
+            if not path.startswith("/api/trace"):
+                assert (await ask(first, path)).status == 200, path
+        for path in ("/", "/topics", "/api/v1/topics", "/livez", "/login"):
+            assert (await ask(ann, path)).status in (200, 303), path
+        token = {"authorization": "Bearer scraper-token"}
+        scraper = Browser(port, authority.certificate)
+        assert (await ask(scraper, "/metrics", **token)).status == 200
+        await authorizer.change({cluster: lambda _: (MAY_LOOK,)})
+        assert {(await ask(ann, p)).status for p in OWN_PAGES if p != "/api/trace"} == {200}
+        stream = HTTPSConnection("127.0.0.1", port, timeout=30, context=ann.context)
+        known = basic("ann", "ann:sécret")
+        stream.request("GET", "/api/trace?api=Heartbeat", headers=known)
+        followed = await asyncio.to_thread(stream.getresponse)
+        assert followed.status == 200
+        await authorizer.change({cluster: lambda _: (MAY_LOOK._replace(host="10.0.0.1"),)})
+        assert await asyncio.to_thread(followed.read) == b"", "it has ended"
+        stream.close()
+        assert {(await ask(ann, path)).status for path in OWN_PAGES} == {403}
     finally:
         await server.shutdown()

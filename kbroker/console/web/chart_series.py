@@ -73,6 +73,7 @@ async def charts_of_cluster(console: Console) -> Charts:
         figures = await found.figures()
         return {line.name: getattr(figures, line.name) for line in _OF_BROKER}
 
+    await found.check()  # points that were taken before stay for a while
     return _charts(await console.sampling.look("", measure), _OF_BROKER)
 
 

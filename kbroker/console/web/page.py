@@ -10,6 +10,7 @@ from kbroker.client.exit_code import ExitCode
 from kbroker.console.topic_lookup import NotFoundError
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, Html, document, element, joined
+from kbroker.console.web.views import LookRefusedError
 from kbroker.console.web.web_request import WebRequest, address
 from kbroker.http.answers import Answer
 from kbroker.wording import shown
@@ -95,6 +96,8 @@ def status_of(error: EndingError) -> int:
     """Return the status for an error of a cluster."""
     if isinstance(error, NotFoundError):
         return 404
+    if isinstance(error, LookRefusedError):
+        return 403
     if error.code is ExitCode.USAGE:
         return 400
     if error.code in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kbroker.client.client_error import ClientError
 from kbroker.model import TopicPartition
 
 if TYPE_CHECKING:  # which the first page does without
@@ -19,6 +20,10 @@ NO_VIEWS = (
     "not known here: a broker of kbroker tells it at its own HTTP address, and other brokers of "
     "Kafka do not tell it at all"
 )
+
+
+class LookRefusedError(ClientError):
+    """A look at the broker that the user may not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +53,12 @@ class Followed(Protocol):
 
 class BrokerViews(Protocol):
     """Questions to the broker that serves this console. Each raises ClientError if the broker does
-    not answer in time.
+    not answer in time, and LookRefusedError if the user may not see this.
     """
+
+    async def check(self) -> None:
+        """Return if the user may see anything of it."""
+        ...
 
     async def events(self, subject: str | TopicPartition | None) -> Sequence[dict[str, Any]]:
         """The last events of a group, a partition, or all (None), the oldest first, as rows of

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,11 +17,12 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.kbroker_config import KbrokerConfig
-from kbroker.console.web.views import BrokerFigures
+from kbroker.console.web.views import BrokerFigures, LookRefusedError
 from kbroker.errors import Trouble
 from kbroker.events.history import row_of
 from kbroker.http.answers import Application, Receive, Send, said, send_answer
 from kbroker.http.broker_loop import BrokerLoop, Steps
+from kbroker.http.rights import NotAllowedError, Rights
 from kbroker.model import EndPoint, TopicPartition
 
 if TYPE_CHECKING:  # which the first page does without
@@ -29,8 +32,11 @@ if TYPE_CHECKING:  # which the first page does without
     from kbroker.sasl.login import Login
     from kbroker.tracing.open_connection import OpenConnection
     from kbroker.tracing.trace_filter import TraceFilter
+    from kbroker.tracing.trace_reader import Taken
 
 ANSWER_S: Final = 1.0  # how long the broker's loop may take to answer
+_SILENT: Final = f"the broker's event loop has not answered for {ANSWER_S:g} s"
+_asker: Final[ContextVar[str]] = ContextVar("asker")  # the address that a request comes from
 
 T = TypeVar("T")
 FindEndPoints = Callable[[], Sequence[EndPoint]]
@@ -52,6 +58,17 @@ class ConsoleLooks:
     settings: Callable[[], KafkaConfig]  # in force; any thread may ask
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleUser:
+    """A user who has logged in: the rights by the address of each request, and the room that all
+    users share.
+    """
+
+    login: Login
+    rights: Callable[[str], Rights]
+    room: asyncio.Semaphore
+
+
 class BrokerConsole:
     """The console as the routes of a broker see it."""
 
@@ -60,21 +77,21 @@ class BrokerConsole:
         config: KbrokerConfig,
         loop: BrokerLoop,
         looks: ConsoleLooks,
-        login: Login | None = None,
-        room: asyncio.Semaphore | None = None,
+        user: ConsoleUser | None = None,
     ) -> None:
-        """`login` is that of the user whose console this is; consoles share the `room`."""
+        """`user` is the one whose console this is, if the broker has users."""
         self._config = config
         self._loop = loop
-        self._login = login
-        self._room = room
+        self._login = None if user is None else user.login
+        self._room = None if user is None else user.room
         self._settings_in_force = looks.settings
         self._end_points = looks.end_points
-        self._views = _Views(loop, looks)
+        self._views = _Views(loop, looks, None if user is None else user.rights)
         self._application: Application | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request of a browser, or of a program that asks for JSON."""
+        _asker.set(scope["client"][0])
         application = self._application or await self._made()
         if application is None:
             again = ("refresh", "1")
@@ -120,9 +137,25 @@ class BrokerConsole:
 class _Views:
     """The knowledge that a broker has of itself, collected on its loop."""
 
-    def __init__(self, loop: BrokerLoop, looks: ConsoleLooks) -> None:
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        looks: ConsoleLooks,
+        rights: Callable[[str], Rights] | None,
+    ) -> None:
         self._loop = loop
         self._looks = looks
+        self._rights_at = rights
+
+    async def check(self) -> None:
+        rights = self._rights()
+        if rights is None:
+            return
+        with _refusals():
+            try:
+                await rights.check()
+            except TimeoutError as error:
+                raise _no_answer(_SILENT) from error
 
     async def events(self, subject: str | TopicPartition | None) -> Sequence[dict[str, Any]]:
         found = await self._collected(lambda: self._looks.events(subject))
@@ -141,26 +174,59 @@ class _Views:
             raise _no_answer("the broker is starting")
         return found[0]
 
-    async def follow(self, wanted: TraceFilter) -> FollowedOnLoop:
+    async def follow(self, wanted: TraceFilter) -> _Followed:
         from kbroker.http.trace_routes import FollowedOnLoop
 
-        followed = FollowedOnLoop(self._loop, self._looks.tracer, wanted)
+        followed = FollowedOnLoop(self._loop, self._looks.tracer, wanted, self._rights())
         try:
-            problem = await followed.begin()
+            with _refusals():
+                problem = await followed.begin()
         except BaseException:  # the page has gone that wanted it
             followed.close()
             raise
         if problem is not None:
             followed.close()
             raise _no_answer(problem)
-        return followed
+        return _Followed(followed)
 
     async def _collected(self, steps: Steps[T]) -> list[T]:
-        try:
-            return await self._loop.collect(steps, ANSWER_S)
-        except TimeoutError as error:
-            sentence = f"the broker's event loop has not answered for {ANSWER_S:g} s"
-            raise _no_answer(sentence) from error
+        rights = self._rights()
+
+        def allowed() -> Iterator[T | None]:
+            if rights is not None:
+                rights.check_here()
+            return steps()
+
+        with _refusals():
+            try:
+                return await self._loop.collect(allowed, ANSWER_S)
+            except TimeoutError as error:
+                raise _no_answer(_SILENT) from error
+
+    def _rights(self) -> Rights | None:
+        return None if self._rights_at is None else self._rights_at(_asker.get())
+
+
+class _Followed:
+    """Requests that are followed, and refusals as the console knows them."""
+
+    def __init__(self, followed: FollowedOnLoop) -> None:
+        self._followed = followed
+
+    async def take(self) -> Taken:
+        with _refusals():
+            return await self._followed.take()
+
+    def close(self) -> None:
+        self._followed.close()
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except NotAllowedError as error:
+        raise LookRefusedError(str(error)) from error
 
 
 def _no_answer(sentence: str) -> ClientError:

@@ -41,6 +41,9 @@ _MOST_TOKEN_BYTES = 4096
 
 CheckLogin = Callable[[str, "str | None", str, str], "Awaitable[Verdict]"]
 """Checks for a listener, on the broker's loop, an address, a name and a password."""
+LookRefusal = Callable[[str, str, str], "str | None"]
+"""Says for a listener, a principal and an address why that user may not see what the broker knows
+of itself; None if the user may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ class Looks:
     connections: LookAtConnections
     figures: LookAtFigures
     check_login: CheckLogin
+    look_refusal: LookRefusal
     # The following are called on the HTTP thread.
     settings: Callable[[], KafkaConfig]  # in force
     tls: Callable[[str], TlsSettings | None]  # in force of a listener, None while the broker starts
@@ -135,11 +139,17 @@ def _users(
     listener = login_listener(config)
     if listener is None:
         return None
+    from kbroker.http.rights import Rights
     from kbroker.server.broker.http_users import pages_of, users_of
 
-    check = partial(looks.check_login, listener.listener_name)
-    pages = pages_of(config.kbroker, loop, seen_by_console)
-    return users_of(loop, check, looks.login_changes, pages)
+    name = listener.listener_name
+
+    def rights(principal: str, host: str) -> Rights:
+        return Rights(loop, partial(looks.look_refusal, name, principal, host))
+
+    check = partial(looks.check_login, name)
+    pages = pages_of(config.kbroker, loop, seen_by_console, rights)
+    return users_of(loop, check, looks.login_changes, pages, rights)
 
 
 def _tls(config: KafkaConfig, looks: Looks) -> MakeTls | None:

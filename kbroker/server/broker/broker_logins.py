@@ -58,10 +58,13 @@ _THREADS = 8  # for judges that take their time
 
 
 class PasswordCheck(NamedTuple):
-    """The mechanism by which a password lets in its user; None, and the reason, if none does."""
+    """The mechanism by which a password lets in a user, and this user's name; None, and the reason,
+    if none does.
+    """
 
     mechanism: str | None
     reason: str
+    name: str = ""
 
 
 class BrokerLogins:
@@ -78,6 +81,7 @@ class BrokerLogins:
         self._threads = FairThreads(_THREADS, "login")
         self._password_thread = FairThreads(1, "password")  # more would take the loop's processor
         self._offers: dict[str, _OffersInForce] = {}
+        self._principals: dict[str, BrokerPrincipals] = {}
         self._settings_changes = 0
 
     def follow(self, dynamic_configs: DynamicConfigManager) -> None:
@@ -120,7 +124,7 @@ class BrokerLogins:
         """The logins at a listener. Raises ConfigError."""
         means = LoginMeans(self._credentials.find, self._make_up, self._judge)
         offers = self._offers[listener] = _OffersInForce(self._config, listener, means)
-        principals = BrokerPrincipals(self._config(), listener)
+        principals = self._principals[listener] = BrokerPrincipals(self._config(), listener)
 
         def let_in(connection: ConnectionInfo, identity: Identity) -> None:
             principals.settle(connection, identity.name)
@@ -145,6 +149,12 @@ class BrokerLogins:
         work = partial(_password_check, offers, username, password)
         found: PasswordCheck = await self._password_thread.run(asker, work)
         return found
+
+    def settle(self, connection: ConnectionInfo, login_name: str) -> None:
+        """Give somebody who has logged in by another way than SASL the principal that this user has
+        at the listener. Raises ProtocolError if there is none.
+        """
+        self._principals[connection.listener_name].settle(connection, login_name)
 
     def _make_up(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
         return self._credentials.made_up.credential(self._secret, mechanism, name)
@@ -203,11 +213,11 @@ def _password_check(offers: Mapping[str, Offer], username: str, password: str) -
             continue
         login = Login(mechanism=mechanism, username=username, password=password)
         try:
-            identity_of(login, offer.begin(), secrets.token_urlsafe(NONCE_BYTES))
+            identity = identity_of(login, offer.begin(), secrets.token_urlsafe(NONCE_BYTES))
         except LoginRefusedError as refused:
             reason = f"{refused}: check user and password"
         else:
-            return PasswordCheck(mechanism, "")
+            return PasswordCheck(mechanism, "", identity.name)
     return PasswordCheck(None, reason)
 
 

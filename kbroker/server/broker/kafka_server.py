@@ -190,6 +190,7 @@ class KafkaServer:
             connections=self._connections,
             figures=self._figures,
             check_login=self._check_login,
+            look_refusal=self._look_refusal,
             settings=self._settings,
             tls=self._tls_in_force,
             login_changes=self._login_changes,
@@ -209,6 +210,13 @@ class KafkaServer:
         from kbroker.server.broker.http_users import check_login  # few brokers have users
 
         return await check_login(self._running.parts, listener, host, name, password)
+
+    def _look_refusal(self, listener: str, principal: str, host: str) -> str | None:
+        if self._running is None:
+            return "the broker is starting, or stopping"
+        from kbroker.server.broker.http_users import look_refusal  # few brokers have users
+
+        return look_refusal(self._running.parts, listener, principal, host)
 
     def _settings(self) -> KafkaConfig:
         if self._running is None:

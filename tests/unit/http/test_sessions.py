@@ -35,7 +35,7 @@ class Users:
         self.gone: set[str] = set()
         self.asked = 0
         self.is_silent = False
-        self.sessions = Sessions(lambda _: Pages(), self._holds, lambda: self.changes, limits)
+        self.sessions = Sessions(lambda *_: Pages(), self._holds, lambda: self.changes, limits)
 
     async def _holds(self, login: Login) -> bool:
         self.asked += 1
@@ -52,9 +52,9 @@ def is_over(session: Session) -> bool:
 
 async def test_the_session_that_rests_for_longest_makes_room() -> None:
     sessions = Users(SessionLimits(most=2)).sessions
-    first, second = sessions.begin(b"1", ANN, 0), sessions.begin(b"2", ANN, 0)
+    first, second = sessions.begin(b"1", ANN, 0, ""), sessions.begin(b"2", ANN, 0, "")
     assert sessions.find(b"1") is first
-    sessions.begin(b"3", ANN, 0)
+    sessions.begin(b"3", ANN, 0, "")
     assert (len(sessions), is_over(second), is_over(first)) == (2, True, False)
     sessions.end(b"1")
     sessions.end(b"1")
@@ -65,8 +65,8 @@ async def test_the_session_that_rests_for_longest_makes_room() -> None:
 
 async def test_who_logs_in_again_and_again_ends_no_session_of_another() -> None:
     sessions = Users(SessionLimits(most=3)).sessions
-    zoe = sessions.begin(b"zoe", Login(mechanism="PLAIN", username="zoe", password="secret"), 0)
-    anns = [sessions.begin(bytes([key]), ANN, 0) for key in range(5)]
+    zoe = sessions.begin(b"zoe", Login(mechanism="PLAIN", username="zoe", password="secret"), 0, "")
+    anns = [sessions.begin(bytes([key]), ANN, 0, "") for key in range(5)]
     assert not is_over(zoe)
     assert [is_over(each) for each in anns] == [True, True, True, False, False]
     sessions.close()
@@ -75,7 +75,7 @@ async def test_who_logs_in_again_and_again_ends_no_session_of_another() -> None:
 async def test_sessions_end_when_nobody_asks_and_when_they_are_old() -> None:
     idle = Users(SessionLimits(look_s=0.001, idle_s=0.01)).sessions
     old = Users(SessionLimits(look_s=0.001, longest_s=0.01)).sessions
-    ends = [each.begin(b"1", ANN, 0) for each in (idle, old)]
+    ends = [each.begin(b"1", ANN, 0, "") for each in (idle, old)]
     while not all(map(is_over, ends)):
         old.find(b"1")
         await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_sessions_end_when_nobody_asks_and_when_they_are_old() -> None:
 async def test_a_change_of_users_ends_the_sessions_of_those_who_are_gone() -> None:
     users = Users(QUICK)
     zoe = Login(mechanism="PLAIN", username="zoe", password="secret")
-    stays, ends = users.sessions.begin(b"1", ANN, 0), users.sessions.begin(b"2", zoe, 0)
+    stays, ends = users.sessions.begin(b"1", ANN, 0, ""), users.sessions.begin(b"2", zoe, 0, "")
     users.is_silent = True  # the first time: nobody can say then, and somebody asks again
     users.gone.add("zoe")
     users.changes += 1
@@ -92,7 +92,7 @@ async def test_a_change_of_users_ends_the_sessions_of_those_who_are_gone() -> No
     assert is_over(ends)
     # One that was let in before a change that others were asked for already.
     users.gone.add("ann")
-    late = users.sessions.begin(b"3", ANN, 0)
+    late = users.sessions.begin(b"3", ANN, 0, "")
     await late.ended.wait()
     assert is_over(stays)
     assert users.asked >= 4
@@ -101,7 +101,7 @@ async def test_a_change_of_users_ends_the_sessions_of_those_who_are_gone() -> No
 
 async def test_who_waits_for_something_hears_of_the_end() -> None:
     sessions = Users(QUICK).sessions
-    session = sessions.begin(b"1", ANN, 0)
+    session = sessions.begin(b"1", ANN, 0, "")
     messages: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
     receive = session.bounded(messages.get)
     messages.put_nowait({"type": "http.request"})

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from kbroker.http.answers import Answer, Receive, Send, said
+from kbroker.http.rights import Rights
 from kbroker.http.sessions import Session
 from kbroker.http.users import CHECKED_OF_ONE_MOST, WAITING_MOST, Users, Verdict, basic_user
 from kbroker.sasl.login import Login
@@ -20,7 +21,8 @@ from tests.fakes.running.waiting import until
 class Pages:
     """Pages that nobody looks at here."""
 
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: Login, principal: str) -> None:
+        self.principal = principal
         self.login = login
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -28,6 +30,10 @@ class Pages:
 
     def close(self) -> None:
         pass
+
+
+def no_rights(_principal: str, _host: str) -> Rights:
+    raise NotImplementedError
 
 
 class Door:
@@ -38,13 +44,13 @@ class Door:
         self.go.set()
         self.checks = 0
         self._wait_ms = wait_ms
-        self.users = Users(Pages, self._check, lambda: 0, self._page)
+        self.users = Users(Pages, self._check, lambda: 0, self._page, no_rights)
 
     async def _check(self, host: str | None, name: str, password: str) -> Verdict:
         self.checks += 1
         await self.go.wait()
         if (name, password) == ("ann", "secret"):
-            return Verdict("PLAIN")
+            return Verdict("PLAIN", principal="User:ann")
         return Verdict(None, self._wait_ms)
 
     @staticmethod
