@@ -15,6 +15,7 @@ exists. If everybody may do everything, this stage is absent.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
@@ -22,6 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
+from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
@@ -69,7 +71,7 @@ class ForRequest:
         return handle
 
     def _is_met(self, ctx: RequestContext, resource: AclResource) -> bool:
-        if self.unless is not None and ctx.is_authorized(self.unless, resource):
+        if self.unless is not None and ctx.is_authorized(self.unless, resource, Purpose.TO_CHOOSE):
             return True
         return ctx.is_authorized(self.operation, resource)
 
@@ -93,7 +95,9 @@ class ForEach:
         """Return the handler, which sees only the entries that are authorized."""
 
         def handle(ctx: RequestContext, request: Message) -> Any:
-            if self.unless is not None and ctx.is_authorized(self.unless, CLUSTER):
+            if self.unless is not None and ctx.is_authorized(
+                self.unless, CLUSTER, Purpose.TO_CHOOSE
+            ):
                 return handler(ctx, request)
             entries = getattr(request, self.asked) or ()
             kept: list[Any] = []
@@ -111,12 +115,16 @@ class ForEach:
     ) -> Iterator[None]:
         """Find the entries that are authorized, and the answers of the others; yields for each."""
         refused: dict[ErrorCode, list[Any]] = {}
+        decided: Counter[tuple[AclResource, bool]] = Counter()  # of which somebody wants to hear
         for entry in getattr(request, self.asked) or ():
-            code = self._refusal(ctx, request, entry)
+            code = self._refusal(ctx, request, entry, decided)
             if code is None:
                 kept.append(entry)
             else:
                 refused.setdefault(code, []).append(entry)
+            yield
+        for (resource, granted), references in decided.items():
+            ctx.note_decision(self.operation, resource, Purpose.TO_DO, granted, references)
             yield
         for code, entries in refused.items():
             last = None
@@ -135,11 +143,21 @@ class ForEach:
                 last = _name_of(some[-1])
                 yield from repeat(None, len(some) if self.partitions is None else ENTRIES)
 
-    def _refusal(self, ctx: RequestContext, request: Message, entry: Any) -> ErrorCode | None:
+    def _refusal(
+        self,
+        ctx: RequestContext,
+        request: Message,
+        entry: Any,
+        decided: Counter[tuple[AclResource, bool]],
+    ) -> ErrorCode | None:
         resource = self.resource(ctx, request, entry)
         if resource is None or isinstance(resource, ErrorCode):
             return resource
-        return None if ctx.is_authorized(self.operation, resource) else REFUSALS[resource.type]
+        services = ctx.services
+        granted = services.authorizer.authorize(ctx.connection, self.operation, resource)
+        if services.audit is not None and services.audit.hears(Purpose.TO_DO, is_granted=granted):
+            decided[resource, granted] += 1
+        return None if granted else REFUSALS[resource.type]
 
     def _some_at_a_time(self, entries: list[Any]) -> Iterator[list[Any]]:
         if self.partitions is None:

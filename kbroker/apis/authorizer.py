@@ -7,11 +7,20 @@ an implementation of `Authorizer` alone.
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import cache
 from typing import Protocol
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.protocol.request import ConnectionInfo
+
+
+class Purpose(Enum):
+    """The purposes of a question, which say how loud the answer is told (`logIfDenied`)."""
+
+    TO_DO = "do"  # what was asked for
+    TO_CHOOSE = "choose"  # what is shown, or which right lets it be done
+    TO_SHOW = "show"  # which operations the client could do
 
 
 class Authorizer(Protocol):

@@ -6,6 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +22,7 @@ from kbroker.acl.acl import (
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
-from kbroker.apis.authorizer import ALLOW_ALL, Authorizer, operation_bits
+from kbroker.apis.authorizer import ALLOW_ALL, Authorizer, Purpose, operation_bits
 from kbroker.apis.client_quotas import Quotas
 from kbroker.apis.refusal_table import Refused
 from kbroker.apis.refused_requests import RefusedRequests
@@ -37,6 +38,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import Accepted, ConnectionInfo, NoResponse, Request, Response
 from kbroker.protocol.schema import Message
@@ -48,6 +50,7 @@ from kbroker.unserved import Unserved
 
 if TYPE_CHECKING:
     from kbroker.admin.acl_admin import AclAdmin  # which few brokers have
+    from kbroker.apis.audit_log import AuditLog
     from kbroker.apis.request_tracer import RequestTracer
 
 Result = Response | NoResponse
@@ -80,6 +83,7 @@ class Services:
     clock: Clock
     authorizer: Authorizer = ALLOW_ALL
     acls: AclAdmin | None = None  # the authorizer's rules; None: there is none that has some
+    audit: AuditLog | None = None  # given if there is an authorizer
     quotas: Quotas | None = None
     refusals: RefusedRequests | None = None  # None: the log has none
     tracer: RequestTracer | None = None  # None: nobody follows the requests
@@ -159,8 +163,54 @@ class RequestContext:
         if self.services.refusals is not None:
             self.services.refusals.tell_entries(self.header, self.connection, entries)
 
-    def is_authorized(self, operation: AclOperation, resource: AclResource) -> bool:
-        return self.services.authorizer.authorize(self.connection, operation, resource)
+    def is_authorized(
+        self,
+        operation: AclOperation,
+        resource: AclResource,
+        purpose: Purpose = Purpose.TO_DO,
+        references: int = 1,
+    ) -> bool:
+        """Return whether the client may do this to a resource, to which its request refers so many
+        times.
+        """
+        services = self.services
+        granted = services.authorizer.authorize(self.connection, operation, resource)
+        if services.audit is not None and services.audit.hears(purpose, is_granted=granted):
+            self.note_decision(operation, resource, purpose, granted, references)
+        return granted
+
+    def is_authorized_somewhere(
+        self, operation: AclOperation, resource_type: AclResourceType
+    ) -> bool:
+        """Return whether the client may do this to at least one resource of a type (KIP-679)."""
+        services = self.services
+        granted = services.authorizer.authorize_by_resource_type(
+            self.connection, operation, resource_type
+        )
+        if services.audit is not None and services.audit.hears(Purpose.TO_DO, is_granted=granted):
+            resource = AclResource(resource_type, "")
+            self.note_decision(operation, resource, Purpose.TO_DO, granted, 0)
+        return granted
+
+    def note_decision(
+        self,
+        operation: AclOperation,
+        resource: AclResource,
+        purpose: Purpose,
+        granted: bool,
+        references: int,
+    ) -> None:
+        """Tell the audit log of a decision."""
+        audit = self.services.audit
+        if audit is not None:
+            audit.note(
+                self.connection,
+                ApiKey(self.header.api_key).api_name,
+                (operation, resource),
+                purpose,
+                is_granted=granted,
+                references=references,
+            )
 
     def may_be_from_broker(self) -> bool:
         """Whether another broker may ask over this connection: with an authorizer one that may do
@@ -172,15 +222,21 @@ class RequestContext:
         return peers.are_there and self.is_authorized(AclOperation.CLUSTER_ACTION, CLUSTER)
 
     def refused(
-        self, operation: AclOperation, resource_type: AclResourceType, names: Iterable[str]
+        self,
+        operation: AclOperation,
+        resource_type: AclResourceType,
+        names: Iterable[str],
+        purpose: Purpose = Purpose.TO_DO,
     ) -> frozenset[str]:
         """Return the resources, of those named, to which the client may not do this."""
         if self.services.authorizer is ALLOW_ALL:
             return _NOTHING
         return frozenset(
             name
-            for name in set(names)
-            if not self.is_authorized(operation, AclResource(resource_type, name))
+            for name, references in Counter(names).items()
+            if not self.is_authorized(
+                operation, AclResource(resource_type, name), purpose, references
+            )
         )
 
     def authorized_operations(self, resource: AclResource) -> int:
@@ -192,7 +248,9 @@ class RequestContext:
             return 0
         return operation_bits(
             frozenset(
-                operation for operation in supported if self.is_authorized(operation, resource)
+                operation
+                for operation in supported
+                if self.is_authorized(operation, resource, Purpose.TO_SHOW)
             )
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from kbroker.acl.acl import AclOperation, AclResourceType
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForAnswer, ForEach, topic_in
+from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
@@ -40,7 +41,9 @@ def _hide_configs(ctx: RequestContext, response: CreateTopicsResponse) -> None:
     """Take out the layout and the settings of topics whose settings the client may not see."""
     created = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE]
     names = [topic.name for topic in created]
-    hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, names)
+    hidden = ctx.refused(
+        AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, names, Purpose.TO_CHOOSE
+    )
     for topic in created:
         if topic.name in hidden:
             unknown = CreateTopicsResponse.CreatableTopicResult()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL
+from kbroker.apis.authorizer import ALLOW_ALL, Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.large_requests import worked
@@ -132,7 +132,7 @@ async def _all_names(ctx: RequestContext, request: DescribeTopicPartitionsReques
         return sorted(names)
     shown: list[str] = []
     for some in slices(names, ENTRIES):
-        hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, some)
+        hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, some, Purpose.TO_CHOOSE)
         shown += (name for name in some if name not in hidden)
         await turn()
     return sorted(shown)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kbroker.acl.acl import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.authorization import AskedInside, ForRequest, its_transactional_id
+from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import as_known
 from kbroker.apis.registry import api
@@ -56,10 +57,8 @@ async def _producer(ctx: RequestContext, request: InitProducerIdRequest) -> Prod
 def _may_be_idempotent(ctx: RequestContext) -> bool:
     """Whoever may write to any topic may do so with a producer id (KIP-679)."""
     return ctx.is_authorized(
-        AclOperation.IDEMPOTENT_WRITE, CLUSTER
-    ) or ctx.services.authorizer.authorize_by_resource_type(
-        ctx.connection, AclOperation.WRITE, AclResourceType.TOPIC
-    )
+        AclOperation.IDEMPOTENT_WRITE, CLUSTER, Purpose.TO_CHOOSE
+    ) or ctx.is_authorized_somewhere(AclOperation.WRITE, AclResourceType.TOPIC)
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

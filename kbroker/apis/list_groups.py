@@ -11,6 +11,7 @@ from itertools import chain
 
 from kbroker.acl.acl import CLUSTER, AclOperation, AclResourceType
 from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked
@@ -72,8 +73,8 @@ def _listed(
 
 
 def _shown(ctx: RequestContext, groups: list[Group]) -> list[Group]:
-    if not ctx.is_authorized(AclOperation.DESCRIBE, CLUSTER):
+    if not ctx.is_authorized(AclOperation.DESCRIBE, CLUSTER, Purpose.TO_CHOOSE):
         names = [group.group_id for group in groups]
-        hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.GROUP, names)
+        hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.GROUP, names, Purpose.TO_CHOOSE)
         groups = [group for group in groups if group.group_id not in hidden]
     return groups

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked
@@ -92,5 +93,7 @@ def _state(kept: KeptTransaction) -> State:
 
 def _is_shown(ctx: RequestContext, name: str) -> bool:
     return ctx.is_authorized(
-        AclOperation.DESCRIBE, AclResource(AclResourceType.TRANSACTIONAL_ID, name)
+        AclOperation.DESCRIBE,
+        AclResource(AclResourceType.TRANSACTIONAL_ID, name),
+        Purpose.TO_CHOOSE,
     )

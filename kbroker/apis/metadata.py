@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL
+from kbroker.apis.authorizer import ALLOW_ALL, Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kept_metadata import KeptMetadata
 from kbroker.apis.large_answers import is_large, written
@@ -97,7 +97,7 @@ async def _create_and_answer(
 
 def _describe_all(ctx: RequestContext, request: MetadataRequest, names: list[str]) -> list[Topic]:
     """Describe the topics that are still there."""
-    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names)
+    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, names, Purpose.TO_CHOOSE)
     asked = request.include_topic_authorized_operations
     return [
         _describe(ctx, name, asked)
@@ -189,7 +189,7 @@ def _hidden(
 
 
 def _not_to_be_created(ctx: RequestContext, missing: frozenset[str]) -> frozenset[str]:
-    if ctx.is_authorized(AclOperation.CREATE, CLUSTER):
+    if ctx.is_authorized(AclOperation.CREATE, CLUSTER, Purpose.TO_CHOOSE):
         return frozenset()
     return ctx.refused(AclOperation.CREATE, AclResourceType.TOPIC, missing)
 

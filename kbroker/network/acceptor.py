@@ -227,8 +227,7 @@ class Acceptor:
         try:
             await wire.open(channel)
         except ProtocolError as error:
-            self._processor.protocol_errors.value += 1
-            self._processor.tell_protocol_error(connection, error)
+            self._processor.handshake_failed(connection, error)
         except OSError as error:
             _log.debug("connection %s: %s", connection.connection_id, error)
         finally:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, RecentRate, Row, Table
+from kbroker.network.authentications import NAMES
 from kbroker.network.socket_server import SocketServer
 
 _BREATH = 256  # connections that are looked at in a step
@@ -40,6 +41,10 @@ class ConnectionMetrics:
             )
             for acceptor in server.acceptors
         }
+        self._authentication_rates = {
+            acceptor.listener_name: tuple(RecentRate(began_s, _WINDOW_S) for _ in NAMES)
+            for acceptor in server.acceptors
+        }
 
     def register(self, counters: CounterRegistry) -> None:
         """Register all of these under their names."""
@@ -51,6 +56,11 @@ class ConnectionMetrics:
             Metric(MetricName("kafka.server", _SERVER, "connection-close-rate"), Kind.GAUGE),
         )
         counters.add_table(Table(of_listener, _BY_LISTENER, self._connections))
+        authentications = tuple(
+            Metric(MetricName("kafka.server", _SERVER, f"{name}-rate"), Kind.GAUGE)
+            for name in NAMES
+        )
+        counters.add_table(Table(authentications, _BY_LISTENER, self._authentications))
         software = Metric(MetricName("kafka.server", _SERVER, "connections"), Kind.GAUGE)
         counters.add_table(Table((software,), (*_SOFTWARE, *_BY_LISTENER), self._by_software))
         answers = Metric(
@@ -76,6 +86,15 @@ class ConnectionMetrics:
                 (name, _PROCESSOR),
                 (count, opened, opening.at(now_s, opened), closed, closing.at(now_s, closed)),
             )
+
+    def _authentications(self) -> Iterator[Row]:
+        now_s = self._now_s()
+        for acceptor in self._server.acceptors:
+            name = acceptor.listener_name
+            counts = self._server.processor.authentications_at(name).counts()
+            rates = self._authentication_rates[name]
+            per_s = (rate.at(now_s, count) for rate, count in zip(rates, counts, strict=True))
+            yield (name, _PROCESSOR), tuple(per_s)
 
     def _by_software(self) -> Iterator[Row | None]:
         """Clients name their software as they like: beyond so many names, the rest is one."""

@@ -19,6 +19,7 @@ from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom
 from kbroker.network.answer_line import AnswerLines
+from kbroker.network.authentications import Authentications
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
@@ -88,6 +89,7 @@ class Processor:
         self.slow_closed = Counter()
         self.logins = Counter()
         self.failed_logins = Counter()
+        self._authentications: dict[str, Authentications] = {}
         self._told = RareLines()
         self.strangers = Strangers(self._close_stranger)
         self._emptied: asyncio.Event | None = None
@@ -149,8 +151,8 @@ class Processor:
         self._channels[channel] = _Seen(0, 0, self._clock.monotonic_ms())
         if channel.is_stranger:
             self.strangers.came(channel)
-        else:
-            self.strangers.left(channel)  # whose handshake is done
+        elif self.strangers.left(channel):  # whose handshake is done
+            self.authentications_at(channel.connection.listener_name).let_in(is_again=False)
 
     def channel_closed(self, channel: Channel) -> None:
         """Take a connection off the books."""
@@ -168,14 +170,30 @@ class Processor:
     def logged_in(self, channel: Channel) -> None:
         """Note that the user of a connection is known."""
         self.logins.value += 1
-        self.strangers.left(channel)
+        is_again = not self.strangers.left(channel)
+        self.authentications_at(channel.connection.listener_name).let_in(is_again=is_again)
 
     def login_failed(self, channel: Channel, reason: str) -> float:
         """Count and log a failed login. Returns for how many milliseconds its answer waits."""
         self.failed_logins.value += 1
         connection = channel.connection
+        counts = self.authentications_at(connection.listener_name)
+        counts.refused(is_again=not channel.is_stranger)
         self._tell(connection, f"{reason} (listener {connection.listener_name})")
         return self.strangers.failed(connection.peer_host, self._clock.monotonic_ms())
+
+    def handshake_failed(self, connection: ConnectionInfo, error: ProtocolError) -> None:
+        """Count and log a handshake that failed."""
+        self.protocol_errors.value += 1
+        self.authentications_at(connection.listener_name).refused(is_again=False)
+        self.tell_protocol_error(connection, error)
+
+    def authentications_at(self, listener: str) -> Authentications:
+        """The counts of a listener, made when they are asked for the first time."""
+        counts = self._authentications.get(listener)
+        if counts is None:
+            counts = self._authentications[listener] = Authentications()
+        return counts
 
     def http_login_failed(self, host: str, reason: str) -> float:
         """Count and log a failed login at the HTTP address, which counts with the others. Returns

@@ -22,6 +22,7 @@ from kbroker.errors import ConfigError
 from kbroker.memory_room import FRAMES_BYTES
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
+from kbroker.network.authentications import NAMES as AUTHENTICATIONS
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.creation_rate import CreationRate
 from kbroker.network.listener_parts import MakeParts, plaintext_parts
@@ -118,6 +119,10 @@ class SocketServer:
             counters.add(ours("ConnectionsAccepted", tags), acceptor.accepted)
             blocked = MetricName("kafka.network", "Acceptor", "AcceptorBlockedPercent", tags)
             counters.add(blocked, acceptor.blocked_ns)
+            tags = (*tags, ("networkProcessor", "0"))
+            logins = processor.authentications_at(acceptor.listener_name).counters()
+            for name, counter in zip(AUTHENTICATIONS, logins, strict=True):
+                counters.add(kafkas(f"{name}-total", tags), counter)
 
     def put_creation_rates(
         self, broker: int, by_listener: Mapping[str, int], spared: str | None = None

@@ -59,17 +59,18 @@ class Strangers:
             most = max(self._by_network.values(), key=len)
             self._end(next(iter(most)), "too many connections without a login")
 
-    def left(self, channel: Channel) -> None:
-        """Let a connection be that is logged in, or gone."""
+    def left(self, channel: Channel) -> bool:
+        """Let a connection be that is logged in, or gone; whether it was a stranger until now."""
         deadline = self._deadlines.pop(channel, None)
         if deadline is None:
-            return
+            return False
         deadline.cancel()
         network = network_of(channel.connection.peer_host)
         of_network = self._by_network[network]
         del of_network[channel]
         if not of_network:
             del self._by_network[network]
+        return True
 
     def failed(self, host: str, now_ms: float) -> float:
         """Count a failed login. Returns for how many milliseconds its answer waits."""

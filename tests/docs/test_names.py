@@ -30,7 +30,7 @@ HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* 
 NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
     "broker.bootstrap", "transaction.version", "prometheus.yml", "admin.properties", "ann.conf",
-    "ann.pem", "broker.pem", "ca.key", "ca.pem",
+    "ann.pem", "broker.pem", "ca.key", "ca.pem", "kafka.authorizer.logger",
 }  # fmt: skip
 OF_OTHERS = {
     *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),

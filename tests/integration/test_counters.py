@@ -60,7 +60,7 @@ def connections(server: KafkaServer, listener: str) -> tuple[Value, ...]:
     for sample in server.parts.counters.samples():
         if sample is not None:
             table, tags, values = sample
-            if table.tags == ("listener", "networkProcessor") and tags == (listener, "0"):
+            if table.metrics[0].name.name == "connection-count" and tags == (listener, "0"):
                 open_now, opened, _, closed, _ = values
                 return open_now, opened, closed
     raise AssertionError(f"nothing is known of {listener}")

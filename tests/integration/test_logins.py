@@ -101,6 +101,10 @@ async def test_who_is_a_user_at_the_time_of_the_login_comes_in(
     assert await is_let_in(inside, "PLAIN", "ann", "ann-secret")
     assert await mechanisms_put(server, "SCRAM-SHA-512") == ErrorCode.NONE
     await until(lambda: is_not(is_let_in(inside, "PLAIN", "ann", "ann-secret")))
+    processor = server.parts.socket_server.processor
+    counts = [processor.authentications_at(name).counts() for name in ("CHECKED", "INSIDE")]
+    assert counts[0] == (1, 3, 0, 0)
+    assert counts[1][2:] == (0, 1), "that of bob's session"
     assert "METADATA before a login: set security.protocol" in caplog.text
     assert "RuntimeError" in caplog.text
     assert "secret" not in caplog.text

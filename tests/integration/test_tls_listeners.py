@@ -150,7 +150,11 @@ async def test_clients_have_the_name_of_their_certificate_or_login_and_strangers
         "asks for TLS on a listener without it",
     ]
     await until(lambda: all(reason in caplog.text for reason in reasons))
-    assert len(running.server.parts.socket_server.processor.strangers) == 0
+    processor = running.server.parts.socket_server.processor
+    assert len(processor.strangers) == 0
+    counts = {name: processor.authentications_at(name).counts() for name in running.ports}
+    assert [counts[name][0] for name in ("PLAIN", "STRICT", "LOGIN")] == [0, 1, 1]
+    assert counts["STRICT"][1] >= 2, "without a certificate, and with a forged one"
     await running.server.shutdown()
 
 

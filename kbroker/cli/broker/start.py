@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LEVELS = ("debug", "info", "warning", "error")
 _FORMATS = ("auto", "text", "json")
-_REFUSALS = "kbroker.apis.refused_requests"
+_REFUSALS = ("kbroker.apis.refused_requests", "kafka.authorizer.logger")
 _EVENTS = ("kbroker.events.groups", "kbroker.events.producers")
 
 setting_options = options(
@@ -215,5 +215,5 @@ def _set_up_logging(level: str | None, form: str) -> None:
     if level is None:
         # People who write a program against this broker look here for what is wrong with it, and
         # why its group waits.
-        for name in (_REFUSALS, *(_EVENTS if is_terminal else ())):
+        for name in (*_REFUSALS, *(_EVENTS if is_terminal else ())):
             logging.getLogger(name).setLevel(logging.INFO)

@@ -22,9 +22,11 @@ def authorized(
     # Brokers without one do without these.
     from kbroker.admin.acl_admin import AclAdmin
     from kbroker.admin.acl_authorizer import AclAuthorizer
+    from kbroker.apis.audit_log import AuditLog
     from kbroker.config.authorizer_settings import super_users_of
 
     super_users = super_users_of(storage.config)
     authorizer = AclAuthorizer(storage.zk, clock, super_users)
     acls = AclAdmin(storage.zk.tree, authorizer)
-    return authorizer, replace(services, authorizer=authorizer, acls=acls)
+    audit = AuditLog(clock)
+    return authorizer, replace(services, authorizer=authorizer, acls=acls, audit=audit)

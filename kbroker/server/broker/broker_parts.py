@@ -173,6 +173,8 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     of_cluster = cluster.controller, cluster.isr_changes
     for part in (socket_server, apis.stats, data.replicas, *of_cluster, around.lifecycle):
         part.register(counters)
+    if services.audit is not None:
+        services.audit.register(counters)
     return BrokerParts(
         storage=storage,
         data=data,

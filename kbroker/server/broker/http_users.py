@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from kbroker.acl.acl import CLUSTER, CLUSTER_NAME, AclOperation, label_of
-from kbroker.apis.authorizer import ALLOW_ALL
+from kbroker.apis.authorizer import ALLOW_ALL, Purpose
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.console.consoled_cluster import AT_ONCE
 from kbroker.errors import ProtocolError
@@ -101,7 +101,12 @@ def look_refusal(parts: BrokerParts, listener: str, principal: str, host: str) -
         return None
     connection = _connection(parts, listener, host)
     connection.principal = principal
-    if authorizer.authorize(connection, AclOperation.DESCRIBE, CLUSTER):
+    granted = authorizer.authorize(connection, AclOperation.DESCRIBE, CLUSTER)
+    audit = parts.services.audit
+    if audit is not None and audit.hears(Purpose.TO_DO, is_granted=granted):
+        asked = AclOperation.DESCRIBE, CLUSTER
+        audit.note(connection, "HTTP", asked, Purpose.TO_DO, is_granted=granted)
+    if granted:
         return None
     return (
         f"{principal} lacks the operation {label_of(AclOperation.DESCRIBE)} on the cluster "

@@ -69,6 +69,10 @@ BEANS = [
      GAUGE),
     ("kafka.server<type=socket-server-metrics, listener=A, networkProcessor=0>"
      "<>connection-creation-total", COUNTER),
+    ("kafka.server<type=socket-server-metrics, listener=A, networkProcessor=0>"
+     "<>failed-authentication-total", COUNTER),
+    ("kafka.server<type=socket-server-metrics, listener=A, networkProcessor=0>"
+     "<>successful-reauthentication-rate", GAUGE),
     ("kafka.server<type=socket-server-metrics, clientSoftwareName=a, clientSoftwareVersion=1, "
      "listener=A, networkProcessor=0><>connections", GAUGE),
     ("kafka.network<type=Acceptor, name=AcceptorBlockedPercent, listener=A><>Count", COUNTER),
