@@ -6,9 +6,8 @@ from typing import Any
 
 from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResourceType, PatternType, Permission
 from kbroker.acl.acl_filter import AclFilter
+from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
 from kbroker.errors import ErrorCode, KafkaError
-
-SECURITY_DISABLED = KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 _UNKNOWN = 0
 _OF_FILTERS = (
@@ -18,6 +17,15 @@ _OF_FILTERS = (
     AclOperation.ANY,
     Permission.ANY,
 )
+
+
+def without_rules(authorizer: Authorizer, text: str = "No Authorizer is configured.") -> KafkaError:
+    """The refusal of whatever is about rules, for a broker that has none; `text` is for one without
+    an authorizer.
+    """
+    if authorizer is not ALLOW_ALL:
+        text = "The authorizer of this broker keeps no rules that clients could see or change."
+    return KafkaError(ErrorCode.SECURITY_DISABLED, text)
 
 
 def filter_of(request: Any) -> AclFilter | None:

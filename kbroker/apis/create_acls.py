@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kbroker.acl.acl import AclOperation
 from kbroker.admin.acl_admin import Wish
-from kbroker.apis.acl_words import SECURITY_DISABLED, rule_of
+from kbroker.apis.acl_words import rule_of, without_rules
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater
@@ -28,7 +28,8 @@ Result = CreateAclsResponse.AclCreationResult
 def handle(ctx: RequestContext, request: CreateAclsRequest) -> NowOrLater[CreateAclsResponse]:
     """Create the rules, and answer when this broker decides by them."""
     if ctx.services.acls is None:
-        return CreateAclsResponse(results=[_refused(SECURITY_DISABLED)] * len(request.creations))
+        refusal = _refused(without_rules(ctx.services.authorizer))
+        return CreateAclsResponse(results=[refusal] * len(request.creations))
     return _create(ctx, request)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kbroker.acl.acl import AclOperation
 from kbroker.acl.acl_filter import AclFilter
 from kbroker.admin.acl_admin import Deleted
-from kbroker.apis.acl_words import SECURITY_DISABLED, filter_of
+from kbroker.apis.acl_words import filter_of, without_rules
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater
@@ -34,7 +34,7 @@ def handle(ctx: RequestContext, request: DeleteAclsRequest) -> NowOrLater[Delete
     """Delete the rules, and answer when this broker decides without them."""
     if ctx.services.acls is None:
         return DeleteAclsResponse(
-            filter_results=[_refused(SECURITY_DISABLED)] * len(request.filters)
+            filter_results=[_refused(without_rules(ctx.services.authorizer))] * len(request.filters)
         )
     return _delete(ctx, request)
 

@@ -13,13 +13,12 @@ from itertools import chain
 from kbroker.acl.acl import AclOperation, AclPattern
 from kbroker.acl.acl_filter import AclFilter
 from kbroker.admin.acl_admin import AclAdmin
-from kbroker.apis.acl_words import filter_of
+from kbroker.apis.acl_words import filter_of, without_rules
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
-from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kbroker.slices import slices
 
@@ -35,8 +34,8 @@ def handle(ctx: RequestContext, request: DescribeAclsRequest) -> NowOrLater[Desc
     """List the rules that the filter means."""
     acls = ctx.services.acls
     if acls is None:
-        message = "No Authorizer is configured on the broker"
-        raise KafkaError(ErrorCode.SECURITY_DISABLED, message)
+        text = "No Authorizer is configured on the broker"
+        raise without_rules(ctx.services.authorizer, text)
     asked, response = filter_of(request), DescribeAclsResponse()
     if asked is None:
         return response

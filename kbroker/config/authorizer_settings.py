@@ -16,12 +16,22 @@ KAFKAS_AUTHORIZERS = (
 _OTHER_TREE = "authorizer.zookeeper."
 
 
+def names_own(config: KafkaConfig) -> bool:
+    """Whether the authorizer is one of the operator's, in Python, as `module:name`. Raises
+    ConfigError for one that is neither that nor Kafka's.
+    """
+    name = config.security.authorizer_class_name
+    if name not in KAFKAS_AUTHORIZERS and ":" not in name:
+        reason = (
+            f"rules are kept here as by {' and '.join(KAFKAS_AUTHORIZERS)}; one of your own is a "
+            "class of Python, named as module:name"
+        )
+        raise invalid_value(AUTHORIZER, name, reason)
+    return name not in KAFKAS_AUTHORIZERS
+
+
 def super_users_of(config: KafkaConfig) -> SuperUsers:
     """The principals that need no rules of the authorizer. Raises ConfigError."""
-    name = config.security.authorizer_class_name
-    if name not in KAFKAS_AUTHORIZERS:
-        reason = f"rules are kept here as by {' and '.join(KAFKAS_AUTHORIZERS)}; others do not run"
-        raise invalid_value(AUTHORIZER, name, reason)
     for other in config.texts:
         if other.startswith(_OTHER_TREE):
             raise ConfigError(

@@ -22,7 +22,7 @@ class SecurityConfig(ConfigGroup):
     authorizer_class_name: str = define(
         "",
         "Kafka's AclAuthorizer or StandardAuthorizer: access by rules in the tree, see Security; "
-        "empty lets everybody do everything.",
+        "or one of your own, as module:name; empty: all may do all.",
         importance="low",
         support="used",
     )

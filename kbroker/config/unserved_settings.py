@@ -16,7 +16,7 @@ from kbroker.config.config_values import ConfigType, parse_text
 # [group: support], then name | type, bounds and whatever else is unusual | default | effect
 _TABLE = """
 [socket_server: accepted]
-early.start.listeners | str high | null | Listeners that may serve before the authorizer is ready: here none waits for one.
+early.start.listeners | str high | null | Listeners that may serve before the authorizer is ready: here it is so before any listener opens.
 num.network.threads | int >=1 high cluster-wide | 3 | Network threads in Kafka; one event loop serves all connections here.
 [socket_server: not yet]
 socket.connection.setup.timeout.ms | long | 10000 | First time limit to connect to another broker.

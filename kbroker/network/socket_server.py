@@ -119,10 +119,10 @@ class SocketServer:
             counters.add(ours("ConnectionsAccepted", tags), acceptor.accepted)
             blocked = MetricName("kafka.network", "Acceptor", "AcceptorBlockedPercent", tags)
             counters.add(blocked, acceptor.blocked_ns)
-            tags = (*tags, ("networkProcessor", "0"))
+            of_processor = (*tags, ("networkProcessor", "0"))
             logins = processor.authentications_at(acceptor.listener_name).counters()
             for name, counter in zip(AUTHENTICATIONS, logins, strict=True):
-                counters.add(kafkas(f"{name}-total", tags), counter)
+                counters.add(kafkas(f"{name}-total", of_processor), counter)
 
     def put_creation_rates(
         self, broker: int, by_listener: Mapping[str, int], spared: str | None = None

@@ -206,10 +206,70 @@ async def test_brokers_share_rules_and_pass_nothing_on_that_is_not_granted(tmp_p
     await cluster.shutdown()
 
 
+async def test_an_authorizer_of_ones_own_decides_as_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/security.md").read_text()
+    shown = page.partition("### An authorizer of your own")[2]
+    code = shown.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "team.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = {
+        "authorizer.class.name": "team:TeamAuthorizer", "team.operators": "admin",
+        "super.users": "User:ANONYMOUS", "log.dirs": str(tmp_path / "data"),
+    }  # fmt: skip
+    config = KafkaConfig.for_profile("dev", {**SETTINGS, **own})
+    assert list(refusals_of(config)) == []
+    server = KafkaServer(config)
+    await server.startup()
+    with closing(Client(server, "admin")) as admin, closing(Client(server, "ann")) as ann:
+        assert await admin.create_topic("bob.orders") == (E.NONE, E.NONE)
+        assert await ann.create_topic("bob.more") == (E.TOPIC_AUTHORIZATION_FAILED, E.NONE)
+        assert await ann.create_topic("ann.orders") == (E.NONE, E.NONE)
+        assert await ann.topics() == ["ann.orders"]
+        assert await ann.fetch("bob.orders") == E.TOPIC_AUTHORIZATION_FAILED
+        assert await ann.fetch("ann.orders") == E.NONE
+        answer = await admin.ask(ANY)
+        assert (answer.error_code, "keeps no rules" in answer.error_message) == (
+            E.SECURITY_DISABLED,
+            True,
+        )
+    await server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("exits", "it cannot be made: SystemExit"), ("NoAuthorizer", "has no method authorize")],
+)
+async def test_an_authorizer_that_cannot_be_made_refuses_the_start(
+    tmp_path: Path, name: str, sentence: str
+) -> None:
+    own = {"authorizer.class.name": f"{__name__}:{name}", "log.dirs": str(tmp_path / "data")}
+    server = KafkaServer(KafkaConfig.for_profile("dev", {**SETTINGS, **own}))
+
+    with pytest.raises(ConfigError, match=sentence):
+        await server.startup()
+
+
+def exits(_settings: object) -> None:
+    """End the process, or try to."""
+    raise SystemExit
+
+
+class NoAuthorizer:
+    """Takes settings, and decides nothing."""
+
+    def __init__(self, settings: object) -> None:
+        pass
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"authorizer.class.name": "com.example.Authorizer"}, "AclAuthorizer and org.apache"),
+        ({"authorizer.class.name": "com.example.Authorizer"}, "a class of Python"),
+        ({"authorizer.class.name": "no_such_module:Team"}, "no_such_module cannot be imported"),
+        ({"authorizer.class.name": f"{__name__}:USERS"}, "has no USERS to call"),
         ({"super.users": "admin"}, "'admin' is not like User:admin"),
         ({"allow.everyone.if.no.acl.found": "maybe"}, "either true or false"),
         ({"authorizer.zookeeper.url": "zk:2181/acls"}, "authorizer.zookeeper.url: the rules of"),

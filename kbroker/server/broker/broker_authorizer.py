@@ -1,32 +1,70 @@
-"""The authorizer of a broker, if its settings ask for one."""
+"""The authorizer of a broker, if its settings ask for one: Kafka's, or one of the operator's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from kbroker.apis.context import Services
 from kbroker.clock import Clock
+from kbroker.config.config_values import invalid_value
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.python_names import loaded
 from kbroker.server.broker.broker_storage import BrokerStorage
 
 if TYPE_CHECKING:
     from kbroker.admin.acl_authorizer import AclAuthorizer
+    from kbroker.admin.own_authorizer import OwnAuthorizer
+
+
+def check_authorizer(config: KafkaConfig) -> None:
+    """Raise ConfigError for settings of an authorizer that cannot be used."""
+    from kbroker.config.authorizer_settings import names_own, super_users_of
+
+    if names_own(config):
+        _named(config)
+    super_users_of(config)
 
 
 def authorized(
     storage: BrokerStorage, services: Services, clock: Clock
-) -> tuple[AclAuthorizer | None, Services]:
+) -> tuple[AclAuthorizer | OwnAuthorizer | None, Services]:
     """The authorizer, which has to be started, and the services that ask it. Raises ConfigError."""
-    if not storage.config.security.authorizer_class_name:
+    config = storage.config
+    if not config.security.authorizer_class_name:
         return None, services
     # Brokers without one do without these.
     from kbroker.admin.acl_admin import AclAdmin
     from kbroker.admin.acl_authorizer import AclAuthorizer
     from kbroker.apis.audit_log import AuditLog
-    from kbroker.config.authorizer_settings import super_users_of
+    from kbroker.config.authorizer_settings import names_own, super_users_of
 
-    super_users = super_users_of(storage.config)
-    authorizer = AclAuthorizer(storage.zk, clock, super_users)
+    services = replace(services, audit=AuditLog(clock))
+    if names_own(config):
+        own = _own(config, super_users_of(config).names, clock)
+        return own, replace(services, authorizer=own)
+    authorizer = AclAuthorizer(storage.zk, clock, super_users_of(config))
     acls = AclAdmin(storage.zk.tree, authorizer)
-    audit = AuditLog(clock)
-    return authorizer, replace(services, authorizer=authorizer, acls=acls, audit=audit)
+    return authorizer, replace(services, authorizer=authorizer, acls=acls)
+
+
+def _own(config: KafkaConfig, super_users: frozenset[str], clock: Clock) -> OwnAuthorizer:
+    from kbroker.admin.own_authorizer import ANSWER_S, OwnAuthorizer
+    from kbroker.config.authorizer_settings import AUTHORIZER
+
+    name, make = config.security.authorizer_class_name, _named(config)
+    try:
+        decider = make(MappingProxyType(dict(config.texts)))
+    except BaseException as error:  # whatever it raises, `sys.exit` too
+        raise invalid_value(AUTHORIZER, name, f"it cannot be made: {error!r}") from error
+    if not callable(getattr(decider, "authorize", None)):
+        raise invalid_value(AUTHORIZER, name, "what it makes has no method authorize")
+    return OwnAuthorizer(name, decider, super_users, clock, ANSWER_S)
+
+
+def _named(config: KafkaConfig) -> Callable[..., Any]:
+    from kbroker.config.authorizer_settings import AUTHORIZER
+
+    return loaded(AUTHORIZER, config.security.authorizer_class_name)

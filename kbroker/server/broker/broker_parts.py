@@ -89,6 +89,7 @@ from kbroker.zk.nodes.cluster_members import ClusterMembers
 
 if TYPE_CHECKING:  # a broker without logins does without it
     from kbroker.admin.acl_authorizer import AclAuthorizer
+    from kbroker.admin.own_authorizer import OwnAuthorizer
     from kbroker.server.broker.broker_logins import BrokerLogins
     from kbroker.server.broker.broker_tls import BrokerTls
 
@@ -142,7 +143,7 @@ class BrokerParts:
     counters: CounterRegistry
     logins: BrokerLogins | None  # given if a listener asks for them
     tls: BrokerTls | None  # given if a listener has it
-    authorizer: AclAuthorizer | None  # given if there is to be one
+    authorizer: AclAuthorizer | OwnAuthorizer | None  # given if there is to be one
 
 
 def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:

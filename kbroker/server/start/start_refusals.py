@@ -68,9 +68,9 @@ def _refuse_listeners(config: KafkaConfig) -> None:
 def _refuse_authorizer(config: KafkaConfig) -> None:
     if config.security.authorizer_class_name:
         # Brokers without one do without it.
-        from kbroker.config.authorizer_settings import super_users_of
+        from kbroker.server.broker.broker_authorizer import check_authorizer
 
-        super_users_of(config)
+        check_authorizer(config)
 
 
 def _refuse_addresses(config: KafkaConfig) -> None:
