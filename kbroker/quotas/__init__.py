@@ -1,0 +1,1 @@
+"""Quotas of clients: for whom they are, which one holds, how use is measured. Pure."""
