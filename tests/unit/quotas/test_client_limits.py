@@ -8,13 +8,12 @@ from itertools import product
 import pytest
 
 from kbroker.quotas.client_limits import ClientLimits, ClientQuotaType, Limit, Tags
-from kbroker.quotas.quota_entity import DEFAULT, QuotaEntity
+from kbroker.quotas.quota_entity import DEFAULT, EntityName, QuotaEntity
 
 KINDS = list(ClientQuotaType)
-NAMES = ["ann", "bob", DEFAULT, None]
-ENTITIES = [QuotaEntity(user, client) for user, client in product(NAMES, ["app", "", *NAMES[1:]])][
-    :-1
-]
+USERS: list[EntityName] = ["ann", "bob", DEFAULT, None]
+CLIENTS: list[EntityName] = ["app", "", "bob", DEFAULT, None]
+ENTITIES = [QuotaEntity(*names) for names in product(USERS, CLIENTS)][:-1]
 
 
 def naive(
@@ -39,7 +38,8 @@ def naive(
 
 def test_the_limit_is_that_of_a_naive_model_whatever_was_put_and_removed_before() -> None:
     chance = random.Random(1)
-    limits, given = ClientLimits(), {}
+    limits = ClientLimits()
+    given: dict[QuotaEntity, dict[str, float]] = {}
     for _ in range(3_000):
         entity = chance.choice(ENTITIES)
         if chance.random() < 0.5:
