@@ -37,6 +37,20 @@ def hash_table_order(names: Iterable[str]) -> list[str]:
     return sorted(come, key=lambda name: _spread(java_hash(name)) & (places - 1))
 
 
+def hash_map_order(names: Iterable[str], capacity: int) -> list[str]:
+    """The order in which a java.util.HashMap gives its keys, given the order of their coming and
+    the capacity that it was made with.
+
+    >>> hash_map_order(["ip", "user"], 2), hash_map_order(["ip", "user"], 16)
+    (['user', 'ip'], ['ip', 'user'])
+    """
+    come = list(names)
+    places = 1
+    while places < capacity or len(come) > int(places * _FULL):
+        places *= 2
+    return sorted(come, key=lambda name: _spread(java_hash(name)) & (places - 1))
+
+
 def _spread(number: int) -> int:
     unsigned = number & 0xFFFFFFFF
     return unsigned ^ unsigned >> 16

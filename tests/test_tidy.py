@@ -206,6 +206,8 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/channel.py": {"bytes_in", "requests"},
     "network/connection_quotas.py": {"total"},
     "network/response_writer.py": {"bytes_out"},
+    "quotas/client_limits.py": {"changes"},
+    "quotas/rate.py": {"total"},
     "record/piece_stream.py": {"at"},
     "replication/reads/fetch_session_cache.py": {"weight"},
     "replication/reads/fetches.py": {"waiting_partitions"},

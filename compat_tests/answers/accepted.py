@@ -62,13 +62,12 @@ ANSWERS = (
 OF_TWO_BROKERS = (
     Accepted(
         r"^offers (Create|Renew|Expire|Describe)DelegationToken$"
-        r"|^offers AlterClientQuotas$"
         r"|^offers (DescribeQuorum|UnregisterBroker|AddRaftVoter|RemoveRaftVoter)$"
         r"|^offers (ConsumerGroupDescribe|ShareGroupDescribe|ShareFetch|ShareAcknowledge)$"
         r"|^offers (Initialize|Read|Write|Delete)ShareGroupState(Summary)?$"
         r"|^offers (Describe|Alter|Delete)ShareGroupOffsets$|^offers StreamsGroup\w+$",
         r"^versions$",
-        "not there: logins, quotas, KRaft, and the groups of KIP-848 and after",
+        "not there: tokens, KRaft, and the groups of KIP-848 and after",
         own="not served",
     ),
     Accepted(

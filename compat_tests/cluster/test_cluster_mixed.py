@@ -5,11 +5,13 @@ clients use both alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from compat_tests.cluster.mixed_quotas import edit_at_once, edit_twins
 from compat_tests.cluster.model import ModelTopic, differences
 from compat_tests.cluster.processes import Cluster
 from compat_tests.running.waiting import until
@@ -106,7 +108,7 @@ def test_a_kbroker_forwards_to_a_controller_of_apache_kafka(mixed: Cluster, topi
 
 
 def test_both_tell_quotas_and_credentials_whoever_stored_them(mixed: Cluster) -> None:
-    mixed.make_controller(APACHE)  # who alone stores quotas
+    mixed.make_controller(APACHE)  # who alone stores credentials there
     user, client = ("user", "ä lice"), ("client-id", None)
     entries = [
         {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
@@ -117,11 +119,12 @@ def test_both_tell_quotas_and_credentials_whoever_stored_them(mixed: Cluster) ->
                   "salt": b"salt", "salted_password": b"p" * 32}  # fmt: skip
     other = credential | {"mechanism": 2, "iterations": 8192}
     with mixed.wire(APACHE) as wire:
-        altered = wire.call(ALTER_CLIENT_QUOTAS, 1, entries=entries, validate_only=False)
+        altered = wire.call(ALTER_CLIENT_QUOTAS, 1, entries=entries[:2], validate_only=False)
         stored = wire.call(ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[], upsertions=[credential])
     with mixed.wire(1) as wire:  # at any kbroker
+        here = wire.call(ALTER_CLIENT_QUOTAS, 1, entries=entries[2:], validate_only=False)
         added = wire.call(ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[], upsertions=[other])
-    results = (*altered.entries, *stored.results, *added.results)
+    results = (*altered.entries, *here.entries, *stored.results, *added.results)
     assert {entry.error_code for entry in results} == {0}
 
     quotas, credentials = [], []
@@ -136,6 +139,11 @@ def test_both_tell_quotas_and_credentials_whoever_stored_them(mixed: Cluster) ->
     assert [each.user for each in credentials[0]] == ["ä lice"]
     assert [each.iterations for each in credentials[0][0].credential_infos] == [4096, 8192]
     assert credentials[0] == credentials[1]
+
+
+def test_quotas_that_both_edit_have_the_same_nodes_and_none_is_lost(mixed: Cluster) -> None:
+    edit_twins(mixed, Random(7), 30)
+    edit_at_once(mixed, 7, 90)
 
 
 @CONTROLLERS

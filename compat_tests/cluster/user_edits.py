@@ -86,19 +86,17 @@ class UserEdits:
         self._await(self._draw.choice(_twins(user)), mechanism, password, is_in=False)
 
     def _set_quota(self, user: str) -> None:
-        """Which stands in the same node; kbroker has no such request."""
+        """Which stands in the same node."""
         change = {
             "key": self._draw.choice(_QUOTAS),
             "value": float(self._draw.randrange(10**6) + 1),
         }
         change["remove"] = self._draw.random() < 0.3
-        entries = [
-            {"entity": [{"entity_type": "user", "entity_name": twin}], "ops": [change]}
-            for twin in _twins(user)
-        ]
-        with self._cluster.wire(self._cluster.controller_id()) as wire:
-            answer = wire.call(ALTER_CLIENT_QUOTAS, 0, entries=entries, validate_only=False)
-        assert [int(each.error_code) for each in answer.entries] == [0, 0], answer
+        for twin, number in self._brokers(user):
+            entry = {"entity": [{"entity_type": "user", "entity_name": twin}], "ops": [change]}
+            with self._cluster.wire(number) as wire:
+                answer = wire.call(ALTER_CLIENT_QUOTAS, 0, entries=[entry], validate_only=False)
+            assert [int(each.error_code) for each in answer.entries] == [0], answer
 
     def _alter(self, number: int, **changes: object) -> None:
         with self._cluster.wire(number) as wire:

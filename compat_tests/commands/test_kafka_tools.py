@@ -118,6 +118,46 @@ STEPS = [
     Step("configs --alter --user T --add-config SCRAM-SHA-512=y"),
     Step("configs --alter --user T --add-config bogus=1"),
     Step("configs --describe --user T"),
+    Step("configs --alter --user T --add-config producer_byte_rate=1024,request_percentage=12.5"),
+    Step("configs --alter --entity-type users --entity-name T --add-config consumer_byte_rate=9e9"),
+    Step("configs --describe --entity-type users --entity-name T"),
+    Step("configs --alter --user T --client T --add-config producer_byte_rate=2048"),
+    Step("configs --describe --user T --client T"),
+    Step("configs --describe --entity-type users --entity-name T --entity-type clients"),
+    Step(
+        "configs --alter --entity-type users --entity-name T --entity-type clients "
+        "--entity-default --add-config controller_mutation_rate=0.5"
+    ),
+    Step(
+        "configs --describe --entity-type users --entity-name T --entity-type clients "
+        "--entity-default"
+    ),
+    Step("configs --alter --client T --add-config producer_byte_rate=1"),
+    Step("configs --describe --client T"),
+    Step("configs --alter --client-defaults --add-config producer_byte_rate=2000000000"),
+    Step("configs --describe --entity-type clients --entity-default"),
+    Step("configs --alter --client-defaults --delete-config producer_byte_rate"),
+    Step("configs --describe --client-defaults"),
+    Step("configs --alter --client T --delete-config consumer_byte_rate", in_both=False),
+    Step("configs --alter --client T --add-config producer_byte_rate=0.5"),
+    Step("configs --alter --client T --add-config producer_byte_rate=much"),
+    Step("configs --alter --client T --add-config bogus=1"),
+    Step("configs --alter --client T --delete-config bogus"),
+    Step("configs --alter --user T --add-config producer_byte_rate=1,SCRAM-SHA-256=[password=x]"),
+    Step("configs --alter --user-defaults --add-config SCRAM-SHA-256=[password=x]"),
+    Step("configs --alter --ip 10.9.8.7 --add-config connection_creation_rate=5"),
+    Step("configs --describe --ip 10.9.8.7"),
+    Step("configs --describe --entity-type ips"),
+    Step("configs --alter --ip 10.9.8.7 --add-config producer_byte_rate=5"),
+    Step(
+        "configs --alter --entity-type ips --entity-name 10.9.8.7 --delete-config "
+        "connection_creation_rate"
+    ),
+    Step("configs --describe --ip 10.9.8.7"),
+    Step(
+        "configs --alter --user T --delete-config "
+        "producer_byte_rate,request_percentage,consumer_byte_rate"
+    ),
     Step("console-producer --topic T", stdin="k1:v1\n", more=KEYED, in_both=False),
     Step("console-producer --topic T", stdin="keyless\n", more=KEYED, in_both=False),
     Step("get-offsets --topic T --time -3"),

@@ -103,7 +103,13 @@ class ConfigAdmin:
 
     async def change_user(self, user: str, change: Change) -> None:
         """Replace what is stored of a user. Raises KafkaError."""
-        await self._update(zk_paths.USER_CONFIGS, zk_paths.sanitized(user), change)
+        await self.change_entity(zk_paths.USER_CONFIGS, zk_paths.sanitized(user), change)
+
+    async def change_entity(self, entity_type: str, entity: str, change: Change) -> None:
+        """Replace what is stored of a user, client or address, named as in the tree. Raises
+        KafkaError.
+        """
+        await self._update(entity_type, entity, change)
 
     # ---- inside
 

@@ -34,7 +34,8 @@ class DynamicConfigManager:
     """One per broker. Owned by the event loop.
 
     Entity types are `zk_paths.TOPIC_CONFIGS`, `BROKER_CONFIGS`, `CLIENT_CONFIGS`, `USER_CONFIGS`,
-    `IP_CONFIGS`; the name of the cluster's default entity is `zk_paths.DEFAULT_ENTITY`.
+    `IP_CONFIGS`; the name of the cluster's default entity is `zk_paths.DEFAULT_ENTITY`, and that of
+    a client id of one user is as in `ann/clients/app`.
     """
 
     def __init__(self, zk: ZkUtils, clock: Clock) -> None:
@@ -64,7 +65,7 @@ class DynamicConfigManager:
         await self._watcher.start()
         await self.load_topics(await self._stored.entities(zk_paths.TOPIC_CONFIGS))
         for entity_type in self._followed():
-            await self._tell(entity_type, await self._stored.entities(entity_type))
+            await self._tell(entity_type, await self._stored.places(entity_type))
         self._applying.start()
 
     async def stop(self) -> None:
@@ -125,7 +126,7 @@ class DynamicConfigManager:
     async def _read_again(self) -> None:
         entities = []
         for entity_type in self._followed():
-            names = await self._stored.entities(entity_type)
+            names = await self._stored.places(entity_type)
             gone = self._known.get(entity_type, set()).difference(names)
             entities += [f"{entity_type}/{name}" for name in (*names, *gone)]
         named = await self._stored.entities(zk_paths.TOPIC_CONFIGS)

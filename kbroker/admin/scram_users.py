@@ -24,16 +24,10 @@ from kbroker.sasl.scram_keys import (
 )
 from kbroker.turns import in_turns, turn
 from kbroker.zk.nodes.entity_configs import Change
+from kbroker.zk.zk_paths import has_node
 
 Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
-
-_NO_NODES = (".", "..")  # a path may not have them: Kafka fails with an error of its ZooKeeper
-
-
-def can_be_user(name: str) -> bool:
-    """Whether the tree can have a user of this name."""
-    return bool(name) and name not in _NO_NODES
 
 
 @dataclass(slots=True, repr=False)
@@ -140,7 +134,7 @@ class _Wishes:
 def _refusal(entry: Deletion | Upsertion) -> KafkaError | None:
     if not entry.name:
         return _unacceptable("Username must not be empty")
-    if not can_be_user(entry.name):
+    if not has_node(entry.name):
         return _unacceptable(f"Username must not be {entry.name}")
     if entry.mechanism not in MECHANISM_NUMBERS:
         return KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")

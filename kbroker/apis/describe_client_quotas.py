@@ -1,13 +1,12 @@
 """DescribeClientQuotas (key 48), versions 0 and 1: which quotas are stored (KIP-546).
 
-v1: flexible. The answer has what is stored, with the sentences of Kafka 3.9; whether it is enforced
-is another matter. A value that is not a number is left out, and so are settings that are not
-quotas.
+v1: flexible. The answer has what is stored, with the sentences of Kafka 3.9. A value that is not a
+number is left out, and so are settings that are not quotas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
@@ -18,30 +17,24 @@ from kbroker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from kbroker.quotas.quota_entity import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER
+from kbroker.turns import in_turns
+from kbroker.zk.nodes.entity_configs import Names
 from kbroker.zk.zk_paths import CLIENT_CONFIGS, IP_CONFIGS, USER_CONFIGS
 
 Component = DescribeClientQuotasRequest.ComponentData
 Entry = DescribeClientQuotasResponse.EntryData
 Entity = Mapping[str, str | None]  # names by type, None is the default
+Stored = Mapping[Names, Mapping[str, str]]
 
 EXACT, DEFAULT, SPECIFIED = range(3)
-USER, CLIENT, IP = "user", "client-id", "ip"
-_WORDS = {USER: "user", CLIENT: "client", IP: "ip"}
+_WORDS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
 _STORED = {
     (USER_CONFIGS,): (USER,),
-    (CLIENT_CONFIGS,): (CLIENT,),
-    (USER_CONFIGS, CLIENT_CONFIGS): (USER, CLIENT),
+    (CLIENT_CONFIGS,): (CLIENT_ID,),
+    (USER_CONFIGS, CLIENT_CONFIGS): (USER, CLIENT_ID),
     (IP_CONFIGS,): (IP,),
 }
-_OF_CLIENTS = frozenset(
-    {
-        "producer_byte_rate",
-        "consumer_byte_rate",
-        "request_percentage",
-        "controller_mutation_rate",
-    }
-)
-_OF_ADDRESSES = frozenset({"connection_creation_rate"})
 
 
 @api(DescribeClientQuotasRequest, ForRequest(AclOperation.DESCRIBE_CONFIGS, the_cluster))
@@ -50,16 +43,26 @@ async def handle(
 ) -> DescribeClientQuotasResponse:
     """Describe the entities that have all the components asked for; with `strict`, no others."""
     wanted = _wanted(request.components)
-    entries = []
+    entries: list[Entry] = []
     for kinds, types in _STORED.items():
         if not wanted.keys() <= set(types) or (request.strict and len(wanted) < len(types)):
             continue
-        for names, overrides in (await ctx.services.configs.entities(*kinds)).items():
-            entity = dict(zip(types, names, strict=True))
-            values = _quotas(entity, overrides)
-            if values and all(_fits(entity[kind], wanted[kind]) for kind in wanted):
-                entries.append(_entry(entity, values))
+        stored = await ctx.services.configs.entities(*kinds)
+        await in_turns(_described(entries, types, stored, wanted))
     return DescribeClientQuotasResponse(entries=entries)
+
+
+def _described(
+    entries: list[Entry], types: tuple[str, ...], stored: Stored, wanted: Mapping[str, Component]
+) -> Iterator[None]:
+    keys = ADDRESS_KEYS if IP in types else CLIENT_KEYS
+    for names, overrides in stored.items():
+        entity = dict(zip(types, names, strict=True))
+        if all(_fits(entity[kind], wanted[kind]) for kind in wanted):
+            values = _quotas(keys, overrides)
+            if values:
+                entries.append(_entry(entity, values))
+        yield
 
 
 def _wanted(components: list[Component]) -> dict[str, Component]:
@@ -97,12 +100,11 @@ def _fits(name: str | None, component: Component) -> bool:
     return name == (component.match if component.match_type == EXACT else None)
 
 
-def _quotas(entity: Entity, overrides: Mapping[str, str]) -> dict[str, float]:
-    known = _OF_ADDRESSES if IP in entity else _OF_CLIENTS
+def _quotas(keys: Container[str], overrides: Mapping[str, str]) -> dict[str, float]:
     return {
         key: value
         for key, text in overrides.items()
-        if key in known and (value := _number(text)) is not None
+        if key in keys and (value := _number(text)) is not None
     }
 
 

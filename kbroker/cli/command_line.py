@@ -46,6 +46,9 @@ _COMMANDS = {
     "user": LazyCommand(
         "kbroker.cli.user.commands", "user", "List, add and delete users, change passwords."
     ),
+    "quota": LazyCommand(
+        "kbroker.cli.quota.commands", "quota", "List, set and unset quotas of clients."
+    ),
     "cluster": LazyCommand(
         "kbroker.cli.cluster.commands", "cluster", "Show brokers, elect leaders, move partitions."
     ),

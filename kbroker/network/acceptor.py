@@ -1,7 +1,8 @@
 """Listens on one address and turns accepted sockets into Channels.
 
 While `max.connections` are open, and for a second after the system had no descriptor left, an
-acceptor does not accept: new connections wait in the backlog.
+acceptor does not accept: new connections wait in the backlog. One that comes from an address beyond
+its rate is accepted, and closed after a pause.
 
 Owned by the event loop.
 """
@@ -33,6 +34,7 @@ _ACCEPTS_PER_TURN = 2  # a thousand who come at once share the loop with those w
 _WIDE_SEND_BUFFER_BYTES = 512 * 1024
 # One loop accepts between requests: a burst of clients needs more room than Kafka's 50.
 _BACKLOG_MIN = 1_024
+THROTTLED_MAX = 1_000  # wait to be closed; further ones are closed at once
 _RETRY_S = 1.0  # after running out of descriptors
 _FULL_RETRY_S = 0.1  # after reaching max.connections
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -83,6 +85,7 @@ class Acceptor:
         self._socket: socket.socket | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
+        self._throttled: dict[socket.socket, asyncio.TimerHandle] = {}
         self._next_index = 0
         self.rates: tuple[CreationRate, ...] = ()
         self.accepted = Counter()
@@ -125,6 +128,10 @@ class Acceptor:
             self._socket = None
         for task in list(self._connecting):
             task.cancel()
+        for sock, closing in self._throttled.items():
+            closing.cancel()
+            sock.close()
+        self._throttled.clear()
 
     def _listen(self, wanted: EndPoint) -> socket.socket:
         sock, address = opened(wanted)
@@ -175,6 +182,8 @@ class Acceptor:
 
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         peer_host = peer[0].removeprefix("::ffff:")
+        if self._quotas.addresses and self._is_throttled(sock, peer_host):
+            return
         if not self._quotas.increment(peer_host, self.listener_name):
             _log.info(
                 "closed connection from %s: it already has max.connections.per.ip connections",
@@ -197,6 +206,23 @@ class Acceptor:
         )
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
+
+    def _is_throttled(self, sock: socket.socket, peer_host: str) -> bool:
+        """Whether a connection is beyond the rate of its address; it is then closed soon."""
+        loop = asyncio.get_running_loop()
+        pause_ms = self._quotas.addresses.throttle_ms(peer_host, loop.time() * 1000)
+        if not pause_ms:
+            return False
+        _log.debug("closing a connection from %s in %d ms: too many came", peer_host, pause_ms)
+        if len(self._throttled) < THROTTLED_MAX:
+            self._throttled[sock] = loop.call_later(pause_ms / 1000, self._close_throttled, sock)
+        else:
+            sock.close()
+        return True
+
+    def _close_throttled(self, sock: socket.socket) -> None:
+        del self._throttled[sock]
+        sock.close()
 
     def _configure(self, sock: socket.socket, peer_host: str, peer_port: int) -> ConnectionInfo:
         sock.setblocking(False)

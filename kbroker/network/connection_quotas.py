@@ -1,6 +1,7 @@
-"""The limits of open connections: in all, per listener and per peer address.
+"""The limits of connections: of open ones in all, per listener and per peer address, and of new
+ones from an address.
 
-Owned by the event loop. The limits are `max.connections`, `max.connections.per.ip` and
+Owned by the event loop. The limits of open ones are `max.connections`, `max.connections.per.ip` and
 `max.connections.per.ip.overrides` (KIP-308 and KIP-402 describe Kafka's).
 """
 
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbroker.counters import Counter
+from kbroker.network.address_rates import AddressRates
+from kbroker.quotas.rate import Windows
 
 
 class ConnectionQuotas:
@@ -22,6 +25,7 @@ class ConnectionQuotas:
         "_of_listeners",
         "_overrides",
         "_spared",
+        "addresses",
         "rejected",
         "total",
     )
@@ -40,6 +44,7 @@ class ConnectionQuotas:
         self._by_ip: dict[str, int] = {}
         self._by_listener: dict[str, int] = {}
         self.total = 0
+        self.addresses = AddressRates(Windows())
         self.rejected = Counter()  # closed at once because of the limit of their address
 
     def put_limits(self, total: int, of_listeners: Mapping[str, int], spared: str | None) -> None:

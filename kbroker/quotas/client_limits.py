@@ -33,8 +33,8 @@ class ClientQuotaType(Enum):
 
 
 class Tags(NamedTuple):
-    """Whose use is counted together: that of a user, of a client id (the other is empty), or of
-    both together.
+    """The clients whose use is counted together: those of a user, of a client id (the other is
+    empty), or of both together.
     """
 
     user: str

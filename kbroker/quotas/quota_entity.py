@@ -125,8 +125,9 @@ def checked_value(entity: QuotaEntity, key: str, value: float) -> int | float:
         if math.isnan(value) or value < 0:
             raise QuotaError(f"Configuration {key} must be a {known.type_name} value of 0 or more")
         return value
-    whole = math.floor(value + _EPSILON) if math.isfinite(value) else -1
-    if not (0 <= whole <= known.largest and abs(whole - value) <= _EPSILON):
+    whole = min(math.floor(value + _EPSILON), known.largest) if math.isfinite(value) else -1
+    # As numbers with a point: 2**63 stands for the largest one, which Java's clients send.
+    if not (whole >= 0 and abs(float(whole) - value) <= _EPSILON):
         raise QuotaError(f"Configuration {key} must be a {known.type_name} value")
     return whole
 

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:  # a broker without security does without them
+    from kbroker.client.quota_words import QuotaWish
     from kbroker.testing.client_settings import Access
     from kbroker.testing.secured_broker import SecuredBroker
 
@@ -57,10 +58,11 @@ class Broker:
             producer = Producer(broker.client("ann", "confluent-kafka"))
 
     With `tls` clients have to trust the authority in the file `ca`; this needs the extra
-    `kbroker[security]`. `users`, passwords by name, log in by SCRAM or PLAIN.
+    `kbroker[security]`. `users`, passwords by name, log in by SCRAM or PLAIN. `quotas` are lines
+    in the words of `kbroker quota set`, such as "--user ann producer=1MB/s".
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a broker may be made with
         self,
         *,
         port: int = 0,
@@ -69,11 +71,17 @@ class Broker:
         data: str | os.PathLike[str] | None = None,
         tls: bool = False,
         users: Mapping[str, str] | None = None,
+        quotas: Iterable[str] = (),
     ) -> None:
         texts = {name: _text(value) for name, value in (settings or {}).items()}
         self._secrets = _take_secrets(texts)
         self._port = port
         self._tls, self._users = tls, dict(users or {})
+        self._quotas: list[QuotaWish] = []
+        if quotas:
+            from kbroker.testing.given_quotas import wishes_in
+
+            self._quotas = wishes_in(quotas)
         self._secured: SecuredBroker | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._options = [
@@ -151,6 +159,8 @@ class Broker:
                     warnings.warn(line.removeprefix(_WARNING), stacklevel=3)
             if self._secured is not None:
                 self._secured.add_users(self.bootstrap)
+            if self._quotas:
+                self._set_quotas()
         except BaseException:
             self._end()
             raise
@@ -224,6 +234,14 @@ class Broker:
             return [str(self._secured.settings_file(self._port))]
         except ExplainedError as error:
             raise BrokerError(str(error)) from error
+
+    def _set_quotas(self) -> None:
+        from kbroker.testing.given_quotas import set_quotas
+
+        bootstrap = self.bootstrap
+        set_quotas(
+            bootstrap if self._secured is None else self._secured.own_way(bootstrap), self._quotas
+        )
 
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> list[str]:
         __tracebackhide__ = True

@@ -97,17 +97,20 @@ class SecuredBroker:
         for user, password in self._users.items():
             asked = with_password(user, password, SCRAM_MECHANISMS, _ITERATIONS)
             request.upsertions.extend(asked.upsertions)
-        with closing(ClusterLinks(self._own_way(bootstrap))) as links:
+        with closing(ClusterLinks(self.own_way(bootstrap))) as links:
             for error in altered_users(links, request).values():
                 if error is not None:
                     raise error
 
-    def _own_way(self, bootstrap: str) -> Bootstrap:
+    def own_way(self, bootstrap: str) -> Bootstrap:
+        """Return the way in by which this process administers the broker."""
         from kbroker.client.bootstrap import Bootstrap
         from kbroker.client.connection_settings import ConnectionSettings, Tls
         from kbroker.sasl.login import Login
 
-        login = Login(mechanism="PLAIN", username=_OWN_USER, password=self._own_password)
+        login = None
+        if self._users:
+            login = Login(mechanism="PLAIN", username=_OWN_USER, password=self._own_password)
         tls = Tls(ca_file=self.access(bootstrap).ca) if self._has_tls else None
         return Bootstrap(bootstrap, ConnectionSettings(tls=tls, login=login))
 

@@ -87,6 +87,7 @@ PERSISTENT_PATHS = (
 )
 PRODUCER_ID_BLOCK_SIZE = 1000
 MAX_PRODUCER_ID = 2**63 - 1
+_NO_NODES = (".", "..")  # a path may not have them: Kafka fails with an error of its ZooKeeper
 _NOT_IN_PATHS = re.compile(rb"[^A-Za-z0-9._-]")
 
 
@@ -184,6 +185,11 @@ def sanitized(name: str) -> str:
     """
     octets = name.encode(errors="replace")
     return _NOT_IN_PATHS.sub(lambda found: b"%%%02X" % found[0][0], octets).decode()
+
+
+def has_node(name: str) -> bool:
+    """Whether a user, client or address of this name can have a node."""
+    return bool(name) and name not in _NO_NODES
 
 
 def config_change_prefix() -> str:

@@ -47,6 +47,10 @@ DIFFERENCES = {
         "Apache Kafka closes the connection; what is asked of nobody is refused all the same"
     ),
     r"page: empty name": "4.3.1 answers -1, a bug; an empty name is a bad one",
+    r"quota of (a dot|two dots)": (
+        "3.9.2 answers -1 from ZooKeeper's paths, and 4.3.1 has none; here such an entity is refused"
+    ),
+    r"quota \w+ of NaN": "Apache Kafka takes it, as a whole number for 0; here it is no limit",
     r"create: -1 partitions": "the broker's own values are those of its profile",
 }
 

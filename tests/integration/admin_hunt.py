@@ -48,8 +48,8 @@ Answers = dict[tuple[str, int], Any]  # by question and version
 RECORDED = Path(__file__).parent.parent / "golden" / "wire" / "admin.jsonl.gz"
 SETTINGS = {"log.cleaner.min.compaction.lag.ms": "0"}
 TIMEOUT_S = 20.0
-_FOLLOWING_VERSION: dict[int | None, int] = {3: 12, 9: 7, 32: 4}
-"""Of Metadata, OffsetFetch and DescribeConfigs."""
+_FOLLOWING_VERSION: dict[int | None, int] = {3: 12, 9: 7, 32: 4, 48: 1}
+"""Of Metadata, OffsetFetch, DescribeConfigs and DescribeClientQuotas."""
 _CREATE_TOPICS = 19
 _ALWAYS_LEFT_OUT = frozenset({
     "throttle_time_ms", "cluster_id", "port", "host", "log_dir", "total_bytes", "usable_bytes",

@@ -15,6 +15,7 @@ from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.integration.admin_answer_questions import answer_questions
+from tests.integration.admin_quota_questions import quota_questions
 from tests.integration.admin_requests import (
     BAD_NAMES,
     INT_MAX,
@@ -40,6 +41,7 @@ def questions() -> Iterator[Question]:
     yield from _elected()
     yield from _others()
     yield from answer_questions()
+    yield from quota_questions()
 
 
 def _metadata() -> Iterator[Question]:

@@ -7,13 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.client_quotas import described_quotas
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.connection_settings import ConnectionSettings, Tls
+from kbroker.sasl.login import Login
 from kbroker.testing import Broker, BrokerError
 from kbroker.testing.fresh_topic import create_topic
 
@@ -183,7 +188,15 @@ def test_a_broker_that_ended_by_itself_is_told() -> None:
 
 def test_a_broker_with_tls_and_users_lets_in_who_knows_the_password(temporary: Path) -> None:
     password = 'se cret\\"1'
-    with Broker(tls=True, users={"ann": password, "bob": "other"}) as broker:
+    quotas = ["--user ann producer=10MB/s", "--default ip connections=100"]
+    with Broker(tls=True, users={"ann": password, "bob": "other"}, quotas=quotas) as broker:
+        login = Login(mechanism="SCRAM-SHA-256", username="bob", password="other")
+        settings = ConnectionSettings(tls=Tls(ca_file=broker.ca), login=login)
+        with closing(ClusterLinks(Bootstrap(broker.bootstrap, settings))) as links:
+            assert described_quotas(links, {}) == [
+                ({"user": "ann"}, {"producer_byte_rate": 10 * 1024**2}),
+                ({"ip": None}, {"connection_creation_rate": 100.0}),
+            ]
         producer = Producer(broker.client("ann", "confluent-kafka"))
         producer.produce("orders", b"42")
         assert producer.flush(20) == 0
@@ -210,5 +223,9 @@ def test_a_broker_with_tls_and_users_lets_in_who_knows_the_password(temporary: P
 def test_a_user_that_cannot_be_one_is_refused_before_a_broker_starts(temporary: Path) -> None:
     with pytest.raises(ValueError, match="'a b' cannot be a user"), Broker(users={"a b": "x"}):
         pass
+    with pytest.raises(ValueError, match="no such quota: fast"):
+        Broker(quotas=["--user ann fast=1"])
+    with pytest.raises(ValueError, match="quotas are given as a list of lines"):
+        Broker(quotas="--user ann producer=1")
 
     assert list(temporary.iterdir()) == []

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from kbroker.cli.arguments.connection import DEFAULT_BOOTSTRAP, cluster_links
+
+if TYPE_CHECKING:
+    from kbroker.client.cluster_links import ClusterLinks
 
 _SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_KBROKER_COMPLETE"
@@ -75,6 +79,35 @@ def user_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
     return _asked(ctx, names, incomplete)
 
 
+def quota_users(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the users with quotas or credentials that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.scram_users import described_users
+
+        with cluster_links(bootstrap) as links:
+            return [*_names_with_quotas(links, "user"), *described_users(links)]
+
+    return _asked(ctx, names, incomplete)
+
+
+def quota_client_ids(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the client ids with quotas that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        with cluster_links(bootstrap) as links:
+            return _names_with_quotas(links, "client-id")
+
+    return _asked(ctx, names, incomplete)
+
+
+def _names_with_quotas(links: ClusterLinks, kind: str) -> list[str]:
+    from kbroker.client.client_quotas import described_quotas
+
+    found = (each.entity.get(kind) for each in described_quotas(links, {}))
+    return [name for name in found if name is not None]
+
+
 def transactional_ids(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:
@@ -112,7 +145,7 @@ def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: st
     thread = threading.Thread(target=ask, name="names", daemon=True)
     thread.start()
     thread.join(_PATIENCE_S)
-    return sorted(found)
+    return sorted(set(found))
 
 
 def _bootstrap(ctx: click.Context) -> str:

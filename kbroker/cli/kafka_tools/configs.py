@@ -1,4 +1,6 @@
-"""kafka-configs: shows and changes settings of topics and brokers while they run."""
+"""kafka-configs: shows and changes settings of topics and brokers while they run, quotas of clients
+and credentials of users.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import NamedTuple
 
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.cli.arguments.connection import cluster_links
-from kbroker.cli.kafka_tools import configs_of_users
+from kbroker.cli.kafka_tools import configs_of_clients
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
 from kbroker.cli.shown.output import print_text
 from kbroker.client.cluster_configs import (
@@ -63,9 +65,8 @@ def entity_of(given: Given) -> _Entity:
         return _Entity(_BROKER, "")
     kind = given.needed("entity-type")
     if kind not in _KINDS:
-        raise ToolError(
-            f"--entity-type {kind} is not served here (there are {', '.join((*_KINDS, 'users'))})"
-        )
+        served = ", ".join((*_KINDS, "users", "clients", "ips"))
+        raise ToolError(f"--entity-type {kind} is not served here (there are {served})")
     if given.has("entity-default"):
         if kind != "brokers":
             raise ToolError(f"--entity-default is for brokers, not for {kind}")
@@ -75,8 +76,8 @@ def entity_of(given: Given) -> _Entity:
 
 def _run(given: Given) -> int:
     action = given.action("describe", "alter")
-    if configs_of_users.are_meant(given):
-        return _run_for_users(given, action)
+    if configs_of_clients.are_meant(given):
+        return _run_for_clients(given, action)
     entity = entity_of(given)
     with cluster_links(given.bootstrap()) as links:
         if action == "describe":
@@ -100,17 +101,15 @@ def _run(given: Given) -> int:
     return 0
 
 
-def _run_for_users(given: Given, action: str) -> int:
-    user = configs_of_users.name_of(given)
+def _run_for_clients(given: Given, action: str) -> int:
+    wanted = configs_of_clients.whose(given)
     with cluster_links(given.bootstrap()) as links:
         if action == "describe":
-            for line in configs_of_users.described(links, user):
+            for line in configs_of_clients.described(links, wanted):
                 print_text(line)
             return 0
-        if user is None:
-            raise ToolError("--alter needs --entity-name, or --user")
-        configs_of_users.alter(links, user, changes_of(given))
-    print_text(f"Completed updating config for user {user}.")
+        configs_of_clients.alter(links, wanted, changes_of(given))
+    print_text(configs_of_clients.done(wanted))
     return 0
 
 
@@ -182,20 +181,29 @@ def _text(value: str | None) -> str:
 
 
 TOOL = Tool(
-    summary="shows and changes settings of topics and brokers, and SCRAM users.",
+    summary="shows and changes settings of topics and brokers, quotas, SCRAM users.",
     options={
         **BOOTSTRAP,
         "describe": Option("Print settings that were changed."),
         "alter": Option("Change settings."),
         "all": Option("Print all settings, not just those that were changed."),
-        "entity-type": Option("topics, brokers, broker-loggers or users.", "TYPE"),
-        "entity-name": Option("Name of the topic or the user, or id of the broker.", "NAME"),
-        "entity-default": Option("The settings of all brokers."),
+        "entity-type": Option(
+            "topics, brokers, broker-loggers, users, clients or ips; users and clients together "
+            "are clients of a user.",
+            "TYPE",
+        ),
+        "entity-name": Option("Name of the entity, or id of the broker.", "NAME"),
+        "entity-default": Option("All brokers, or the default of users, clients or ips."),
         "topic": Option("The topic of this name.", "NAME"),
         "broker": Option("The broker of this id.", "ID"),
         "broker-logger": Option("The loggers of the broker of this id.", "ID"),
         _DEFAULTS: Option("The settings of all brokers."),
-        "user": Option("The user of this name, who logs in by SCRAM.", "NAME"),
+        "user": Option("The user of this name.", "NAME"),
+        "user-defaults": Option("The default of users."),
+        "client": Option("The client id of this name.", "NAME"),
+        "client-defaults": Option("The default of client ids."),
+        "ip": Option("This address.", "ADDRESS"),
+        "ip-defaults": Option("The default of addresses."),
         "add-config": Option("Settings to set, with commas; [a,b] is a list.", "K=V,..."),
         "delete-config": Option("Settings to set back, with commas.", "K,..."),
     },

@@ -6,32 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kbroker.admin.config_changes import OP_DELETE
-from kbroker.cli.kafka_tools.tool_options import Given, ToolError
+from kbroker.cli.kafka_tools.tool_options import ToolError
 from kbroker.client.cluster_configs import AlterableConfig
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.scram_users import altered_users, described_users, with_password, without
 from kbroker.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from kbroker.sasl.scram_keys import ITERATIONS_MIN, SCRAM_MECHANISMS
+from kbroker.sasl.scram_keys import ITERATIONS_MIN
 
-_USERS = "users"
 _CREDENTIAL = re.compile(r"(?:iterations=(\d+),)?password=(.+)", re.DOTALL)
-
-
-def are_meant(given: Given) -> bool:
-    """Whether the command line is about users."""
-    return given.has("user") or given.all("entity-type") == [_USERS]
-
-
-def name_of(given: Given) -> str | None:
-    """Return the user who is meant, None for all. ToolError if several options say it."""
-    given.at_most_one("user", "entity-type")
-    given.at_most_one("user", "entity-name", "entity-default")
-    if given.has("entity-default"):
-        raise ToolError(
-            "The use of --entity-default or --user-defaults is not allowed with User SCRAM "
-            "Credentials using --bootstrap-server."
-        )
-    return given.one("user", "entity-name")
 
 
 def described(links: ClusterLinks, user: str | None) -> Iterator[str]:
@@ -44,12 +26,6 @@ def described(links: ClusterLinks, user: str | None) -> Iterator[str]:
 
 def alter(links: ClusterLinks, user: str, changes: Sequence[AlterableConfig]) -> None:
     """Change the credentials of a user. ToolError without a password for what cannot be done."""
-    unknown = [change.name for change in changes if change.name not in SCRAM_MECHANISMS]
-    if unknown:
-        raise ToolError(
-            "Only SCRAM credential configs can be added for 'users' using --bootstrap-server. "
-            f"Unexpected config names: {', '.join(unknown)}"
-        )
     gone = {change.name: 0 for change in changes if change.config_operation == OP_DELETE}
     request = AlterUserScramCredentialsRequest(deletions=without({user: gone}).deletions)
     for change in changes:

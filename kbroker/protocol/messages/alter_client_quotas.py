@@ -5,6 +5,7 @@ v1: flexible.
 
 from __future__ import annotations
 
+from kbroker.errors import ErrorCode
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
@@ -29,6 +30,21 @@ class AlterClientQuotasRequest(Message):
 
     entries: list[AlterClientQuotasRequest.EntryData] = wire("[]EntryData", default=[])
     validate_only: bool = wire("bool", default=False)
+
+    def error_response(
+        self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0
+    ) -> Message:
+        """Answer each entity by its components."""
+        response = super().error_response(code, version, message, throttle_time_ms)
+        assert isinstance(response, AlterClientQuotasResponse)
+        for entry, answer in zip(self.entries, response.entries, strict=True):
+            answer.entity = [
+                AlterClientQuotasResponse.EntityData(
+                    entity_type=each.entity_type, entity_name=each.entity_name
+                )
+                for each in entry.entity
+            ]
+        return response
 
 
 @message(key=49, versions="0-1", flexible="1+")

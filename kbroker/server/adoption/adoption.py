@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from kbroker.admin.client_quota_changes import Place
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
 from kbroker.log.directories.log_directory import LogDirectoryError
@@ -94,7 +95,7 @@ class Adoption:
             [
                 *_producer_id_ops(plan, broker_id, highest_id),
                 *(op for topic in plan.topics for op in topic_ops(topic, broker_id)),
-                *_user_ops(plan),
+                *_entity_ops(plan),
                 *_acl_ops(plan),
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
@@ -182,10 +183,25 @@ def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Ite
     yield SetOp(zk_paths.PRODUCER_ID_BLOCK, zk_paths.encode_producer_id_block(block))
 
 
-def _user_ops(plan: AdoptionPlan) -> Iterator[Op]:
-    for user, stored in plan.users.items():
-        path = zk_paths.config_path(zk_paths.USER_CONFIGS, zk_paths.sanitized(user))
-        yield CreateOp(path, zk_paths.encode_config(stored))
+def _entity_ops(plan: AdoptionPlan) -> Iterator[Op]:
+    """Make the nodes of users and of quotas: a user's have both."""
+    nodes: dict[Place, dict[str, str]] = {
+        Place(zk_paths.USER_CONFIGS, zk_paths.sanitized(user)): dict(stored)
+        for user, stored in plan.users.items()
+    }
+    for place, stored in plan.quotas.items():
+        nodes.setdefault(place, {}).update(stored)
+    made: set[str] = set()
+    for place in sorted(nodes):  # a user before the client ids within
+        path = zk_paths.config_path(*place)
+        user, _, inner = place.name.partition("/")
+        for name in (user, f"{user}/{zk_paths.CLIENT_CONFIGS}") if inner else ():
+            folder = zk_paths.config_path(place.entity_type, name)
+            if folder not in made:
+                made.add(folder)
+                yield CreateOp(folder)
+        made.add(path)
+        yield CreateOp(path, zk_paths.encode_config(nodes[place]))
 
 
 def _acl_ops(plan: AdoptionPlan) -> Iterator[Op]:

@@ -35,6 +35,8 @@ def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
     parts = [_origin(plan), _groups(plan)]
     if plan.users:
         parts.append(f"{_count(len(plan.users), 'user')} with SCRAM logins")
+    if plan.quotas:
+        parts.append(_count(sum(map(len, plan.quotas.values())), "quota"))
     if plan.acls:
         count = sum(map(len, plan.acls.values()))
         parts.append(f"{_count(count, 'rule')} of access")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from uuid import UUID
 
 from kbroker.errors import KafkaError, ProtocolError
@@ -25,6 +26,8 @@ from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import BatchHeader, records
 from kbroker.sasl.scram_keys import ScramCredential
 from kbroker.server.adoption import kraft_records as kinds
+
+Entity = tuple[tuple[str, str | None], ...]  # types with their names, None is the default
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
@@ -54,7 +57,7 @@ class ClusterMetadata:
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     other_settings: dict[tuple[int, str, str], str] = field(default_factory=dict)
     scram_credentials: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
-    quotas: set[tuple[object, ...]] = field(default_factory=set)
+    quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     acls: dict[UUID, kinds.AccessControlEntryRecord] = field(default_factory=dict)
     next_producer_id: int = 0
 
@@ -156,9 +159,19 @@ def _apply_security(metadata: ClusterMetadata, message: Message) -> None:
     elif isinstance(message, kinds.RemoveAccessControlEntryRecord):
         metadata.acls.pop(message.id, None)
     elif isinstance(message, kinds.ClientQuotaRecord):
-        entity = tuple((part.entity_type, part.entity_name) for part in message.entity)
-        change = metadata.quotas.discard if message.remove else metadata.quotas.add
-        change((*entity, message.quota_key))
+        _apply_quota(metadata, message)
+
+
+def _apply_quota(metadata: ClusterMetadata, message: kinds.ClientQuotaRecord) -> None:
+    parts = ((part.entity_type, part.entity_name) for part in message.entity)
+    entity = tuple(sorted(parts, key=itemgetter(0)))
+    quotas = metadata.quotas.setdefault(entity, {})
+    if message.remove:
+        quotas.pop(message.quota_key, None)
+    else:
+        quotas[message.quota_key] = message.value
+    if not quotas:
+        del metadata.quotas[entity]
 
 
 # ---- files

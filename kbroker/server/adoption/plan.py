@@ -25,18 +25,21 @@ from kbroker.acl.acl import (
     Permission,
 )
 from kbroker.admin.acl_admin import refusal_of
+from kbroker.admin.client_quota_changes import Place, place_of, value_text
+from kbroker.admin.host_names import may_be_host
 from kbroker.admin.internal_topics import new_topic
-from kbroker.admin.scram_users import can_be_user
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
 from kbroker.config.topic_config import KEEP_ALL, for_one_replica, usable_overrides
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.quotas.quota_entity import QuotaError, checked_entity
 from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY, ClusterMetadata, KraftTopic
 from kbroker.zk.nodes.topic_ops import TopicWithLogs
+from kbroker.zk.zk_paths import has_node
 
 _OFFSETS_RETENTION = "offsets.retention.minutes"
 _RETENTION_SETTINGS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
@@ -64,6 +67,7 @@ class AdoptionPlan:
     offsets_retention_minutes: int | None  # for committed offsets, None if it was set
     dropped_settings: tuple[str, ...]  # names
     users: Mapping[str, Mapping[str, str]]  # what is stored of each, by mechanism
+    quotas: Mapping[Place, Mapping[str, str]]  # what is stored of each entity, by key
     acls: Mapping[AclPattern, Acls]  # the rules of access
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
@@ -109,6 +113,7 @@ def make_plan(
         topics.append(_adopted(partitions, known, settings, at_least, meta))
         dropped.update(set(recorded or {}) - set(usable_overrides(recorded or {})))
     acls, lost_acls = _acls(metadata)
+    quotas, lost_quotas = _quotas(metadata)
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
     return AdoptionPlan(
@@ -123,9 +128,13 @@ def make_plan(
         ),
         dropped_settings=tuple(sorted(dropped)),
         users=_users(metadata),
+        quotas=quotas,
         acls=acls,
         refused=refused,
-        left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere, lost_acls)),
+        left=(
+            *_left_files(directories, moved),
+            *_left_metadata(metadata, elsewhere, lost_acls, lost_quotas),
+        ),
         leaving=tuple(name for name in moved if name.endswith("-delete")),
     )
 
@@ -161,10 +170,31 @@ def _users(metadata: ClusterMetadata | None) -> dict[str, dict[str, str]]:
     users: dict[str, dict[str, str]] = {}
     if metadata is not None:
         for (user, number), credential in sorted(metadata.scram_credentials.items()):
-            if number in MECHANISM_NUMBERS and can_be_user(user):
+            if number in MECHANISM_NUMBERS and has_node(user):
                 name = MECHANISM_NUMBERS[number].sasl_name
                 users.setdefault(user, {})[name] = str(credential)
     return users
+
+
+def _quotas(metadata: ClusterMetadata | None) -> tuple[dict[Place, dict[str, str]], int]:
+    """The quotas of KRaft's metadata, and how many of them a tree cannot have: of IPv6 addresses,
+    with values that are no limits, or of a later release.
+    """
+    quotas: dict[Place, dict[str, str]] = {}
+    lost = 0
+    for names, values in metadata.quotas.items() if metadata is not None else ():
+        for key, value in values.items():
+            try:
+                entity = checked_entity(dict(names))
+                place, text = place_of(entity), value_text(entity, key, value)
+            except QuotaError:
+                lost += 1
+                continue
+            if isinstance(entity.ip, str) and not may_be_host(entity.ip):
+                lost += 1
+            else:
+                quotas.setdefault(place, {})[key] = text
+    return quotas, lost
 
 
 # ---- whose directories these are
@@ -328,13 +358,15 @@ def _goes_on(name: str, found: Collection[TopicPartition]) -> bool:
     return name.endswith("-future") and parse_directory_name(name) in found
 
 
-def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int, lost_acls: int) -> list[str]:
+def _left_metadata(
+    metadata: ClusterMetadata | None, elsewhere: int, lost_acls: int, lost_quotas: int
+) -> list[str]:
     if metadata is None:
         return []
     counts = (
         (elsewhere, "topics without a partition here"),
         (lost_acls, "rules of access that the tree cannot have"),
-        (len(metadata.quotas), "quotas"),
+        (lost_quotas, "quotas that the tree cannot have"),
         (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),
     )
     return [f"{what} ({count})" for count, what in counts if count]

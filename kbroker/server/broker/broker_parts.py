@@ -17,6 +17,7 @@ from kbroker.admin.finalized_feature_change_listener import (
     FinalizedFeatureChangeListener,
     UnsupportedFeaturesError,
 )
+from kbroker.admin.followed_quotas import FollowedQuotas
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.apis import registry
@@ -55,6 +56,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
+from kbroker.quotas.client_limits import ClientLimits
 from kbroker.replication.controller_requests.alter_partition_manager import (
     AlterPartitionManager,
     AskController,
@@ -73,6 +75,7 @@ from kbroker.server.broker.broker_listeners import (
     parts_of_listeners,
     tls_of,
 )
+from kbroker.server.broker.broker_quotas import follow_quotas
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_storage import BrokerStorage
 from kbroker.server.broker.connection_limits import follow_limits
@@ -141,6 +144,7 @@ class BrokerParts:
     socket_server: SocketServer
     followed: FollowedRequests
     counters: CounterRegistry
+    quotas: FollowedQuotas
     logins: BrokerLogins | None  # given if a listener asks for them
     tls: BrokerTls | None  # given if a listener has it
     authorizer: AclAuthorizer | OwnAuthorizer | None  # given if there is to be one
@@ -169,6 +173,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     )
     socket_server.processor.room = apis.room
     follow_limits(socket_server, data.config, data.dynamic_configs)
+    quotas = follow_quotas(socket_server, config.quota, data.dynamic_configs, ClientLimits())
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
     of_cluster = cluster.controller, cluster.isr_changes
@@ -187,6 +192,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
         logins=logins,
+        quotas=quotas,
         tls=tls,
         authorizer=authorizer,
     )

@@ -3,14 +3,16 @@
 Law: a change expects the version that was read, and is written in one transaction with the
 notification that makes every broker read it. So no change is lost to a simultaneous one, and none
 goes unnoticed. As in Kafka, a user, client or address without overrides has no node, unless one
-that has some is within it.
+that has some is within it; what held nothing else goes together with it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 
+from kbroker.slices import slices
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import (
     ANY_VERSION,
@@ -33,6 +35,7 @@ Names = tuple[str | None, ...]
 """What an entity is called, and what it is within, the outer one first; None is the default."""
 
 _GO_WHEN_EMPTY = frozenset({zk_paths.CLIENT_CONFIGS, zk_paths.USER_CONFIGS, zk_paths.IP_CONFIGS})
+_ROW_NODES = 256  # asked for at a time
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
@@ -61,26 +64,34 @@ class ZkEntityConfigs:
     async def entities(self, entity_type: str) -> list[str]:
         return await self._zk.children(zk_paths.config_root_path(entity_type))
 
+    async def places(self, entity_type: str) -> list[str]:
+        """Names of all entities of a type, and of users also those within them: `u/clients/c`."""
+        names = await self.entities(entity_type)
+        if entity_type != zk_paths.USER_CONFIGS:
+            return names
+        return names + await self._all_inner(entity_type, names, zk_paths.CLIENT_CONFIGS)
+
     async def every(
         self, entity_type: str, inner_type: str | None = None
     ) -> dict[Names, Overrides]:
         """Overrides of all entities of a type, or of all of a type within those."""
         paths = await self.entities(entity_type)
         if inner_type is not None:
-            paths = [
-                f"{path}/{inner_type}/{inner}"
-                for path in paths
-                for inner in await self._inner_entities(entity_type, path, inner_type)
-            ]
+            paths = await self._all_inner(entity_type, paths, inner_type)
         found = await self.all_overrides(entity_type, paths)
         return {_names(path): overrides for path, overrides in found.items()}
 
-    async def _inner_entities(self, entity_type: str, name: str, inner_type: str) -> list[str]:
-        path = f"{zk_paths.config_path(entity_type, name)}/{inner_type}"
-        try:
-            return await self._zk.tree.children(path)
-        except NoNodeError:
-            return []
+    async def _all_inner(
+        self, entity_type: str, names: Sequence[str], inner_type: str
+    ) -> list[str]:
+        found: list[str] = []
+        for row in slices(names, _ROW_NODES):
+            folders = [f"{name}/{inner_type}" for name in row]
+            paths = [zk_paths.config_path(entity_type, folder) for folder in folders]
+            children = await asyncio.gather(*map(self._children, paths))
+            for folder, inner in zip(folders, children, strict=True):
+                found += [f"{folder}/{name}" for name in inner]
+        return found
 
     async def update(self, entity_type: str, name: str, change: Change) -> None:
         """Replace an entity's overrides by the result of `change`, and notify all brokers.
@@ -89,7 +100,8 @@ class ZkEntityConfigs:
         """
         path = zk_paths.config_path(entity_type, name)
         for _ in range(MAX_CONFLICTS):
-            ops = [await self._write(entity_type, path, change), _notification(entity_type, name)]
+            writes = await self._writes(entity_type, name, change)
+            ops = [*writes, _notification(entity_type, name)]
             if entity_type == zk_paths.TOPIC_CONFIGS:
                 ops.append(CheckOp(zk_paths.topic_path(name), ANY_VERSION))
             try:
@@ -97,24 +109,54 @@ class ZkEntityConfigs:
             except (BadVersionError, NodeExistsError, NotEmptyError):
                 continue
             except NoNodeError as error:
-                if error.op_index == 2:
+                if isinstance(ops[error.op_index], CheckOp):
                     raise
-                await self._zk.create_if_absent(path.rpartition("/")[0])
+                if any(isinstance(write, CreateOp) for write in writes):
+                    await self._zk.create_if_absent(path.rpartition("/")[0])
                 await self._zk.create_if_absent(zk_paths.CONFIG_CHANGES)
                 continue
             return
         raise BadVersionError(path)
 
-    async def _write(self, entity_type: str, path: str, change: Change) -> Op:
+    async def _writes(self, entity_type: str, name: str, change: Change) -> list[Op]:
+        path = zk_paths.config_path(entity_type, name)
         try:
             data, stat = await self._zk.tree.get(path)
         except NoNodeError:
-            return CreateOp(path, zk_paths.encode_config(change({})))
+            after = change({})
+            if not after and entity_type in _GO_WHEN_EMPTY:
+                return []
+            return [CreateOp(path, zk_paths.encode_config(after))]
         after = change(self._zk.decoded(zk_paths.decode_config, path, data) or {})
         goes = not after and entity_type in _GO_WHEN_EMPTY
-        if goes and not await self._zk.children(path):
-            return DeleteOp(path, stat.version)
-        return SetOp(path, zk_paths.encode_config(after), stat.version)
+        if goes and not await self._children(path):
+            return [DeleteOp(path, stat.version), *await self._outer_that_go(entity_type, name)]
+        return [SetOp(path, zk_paths.encode_config(after), stat.version)]
+
+    async def _outer_that_go(self, entity_type: str, name: str) -> list[Op]:
+        """Delete what holds this entity alone: of `u/clients/c` the nodes `u/clients` and `u`."""
+        outer, _, inner_path = name.partition("/")
+        if not inner_path:
+            return []
+        kind, _, inner = inner_path.partition("/")
+        outer_path = zk_paths.config_path(entity_type, outer)
+        if await self._children(f"{outer_path}/{kind}") != [inner]:
+            return []
+        ops: list[Op] = [DeleteOp(f"{outer_path}/{kind}")]
+        found = await self._zk.look(outer_path, None)
+        if found is None:
+            return ops
+        overrides = self._zk.decoded(zk_paths.decode_config, outer_path, found[0])
+        if overrides == {} and await self._children(outer_path) == [kind]:
+            ops.append(DeleteOp(outer_path, found[1].version))
+        return ops
+
+    async def _children(self, path: str) -> list[str]:
+        """Names of the children; none if the node is gone meanwhile."""
+        try:
+            return await self._zk.tree.children(path)
+        except NoNodeError:
+            return []
 
 
 def _names(path: str) -> Names:

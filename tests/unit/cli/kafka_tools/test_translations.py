@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from kbroker.cli.kafka_tools import configs, console_consumer, console_producer, consumer_groups
+from kbroker.cli.kafka_tools import (
+    configs,
+    configs_of_clients,
+    console_consumer,
+    console_producer,
+    consumer_groups,
+)
 from kbroker.cli.kafka_tools.get_offsets import TOOL as GET_OFFSETS
 from kbroker.cli.kafka_tools.get_offsets import choice_of
 from kbroker.cli.kafka_tools.tool_options import ToolError, read
@@ -183,3 +189,36 @@ def test_groups_are_named_or_are_all() -> None:
             ToolError, match="Exactly one of --group and --all-groups must be given"
         ):
             consumer_groups.names_of(given, list)
+
+
+@pytest.mark.parametrize(("line", "kinds", "names"), [
+    ("--user ann", ("users",), ("ann",)),
+    ("--user-defaults", ("users",), ("",)),
+    ("--client app --user ann", ("clients", "users"), ("app", "ann")),
+    ("--user-defaults --client app", ("users", "clients"), ("", "app")),
+    ("--entity-type ips", ("ips",), ()),
+    ("--entity-type users --entity-name ann --entity-type clients", ("users", "clients"), ("ann",)),
+    ("--entity-type users --entity-default --entity-type clients --entity-name app",
+     ("users", "clients"), ("", "app")),
+    ("--entity-type users --entity-name ann --entity-type clients --entity-default",
+     ("users", "clients"), ("ann", "")),
+    ("--entity-type users --entity-default --entity-type clients --entity-default",
+     ("users", "clients"), ("", "")),
+])  # fmt: skip
+def test_clients_are_named_as_in_kafka_configs(
+    line: str, kinds: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    given = read(configs.TOOL, line.split())
+    assert configs_of_clients.are_meant(given)
+    assert configs_of_clients.whose(given) == (kinds, names)
+
+
+@pytest.mark.parametrize("line", [
+    "--user ann --entity-type clients",
+    "--entity-type users --entity-type users",
+    "--entity-type users --entity-type ips",
+    "--entity-type users --entity-name ann --entity-name bo",
+])  # fmt: skip
+def test_clients_that_do_not_go_together_are_refused(line: str) -> None:
+    with pytest.raises(ToolError):
+        configs_of_clients.whose(read(configs.TOOL, line.split()))

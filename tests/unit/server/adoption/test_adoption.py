@@ -188,7 +188,9 @@ async def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_p
     assert first_id == 2000 + 1000 * BLOCK
 
 
-async def test_users_of_the_metadata_log_go_on_with_their_logins_and_rules(tmp_path: Path) -> None:
+async def test_users_of_the_metadata_log_go_on_with_their_logins_rules_and_quotas(
+    tmp_path: Path,
+) -> None:
     data = kafka_data(tmp_path, META.replace("version=0", "version=1").replace("broker", "node"))
     (data / METADATA_DIRECTORY).mkdir()
     topic = kinds.TopicRecord(name="orders", topic_id=TOPIC_ID)
@@ -197,6 +199,21 @@ async def test_users_of_the_metadata_log_go_on_with_their_logins_and_rules(tmp_p
         iterations=4096,
     )  # fmt: skip
     unknown = kinds.UserScramCredentialRecord(name="bo", mechanism=9)
+    quotas = [
+        kinds.ClientQuotaRecord(
+            entity=[kinds.ClientQuotaRecord.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity.items()],
+            quota_key=key, value=value,
+        )
+        for entity, key, value in (
+            ({"user": "ann @ home"}, "producer_byte_rate", 5.0),
+            ({"client-id": "app", "user": "bo"}, "request_percentage", 12.5),
+            ({"client-id": None}, "consumer_byte_rate", 7.0),
+            ({"ip": "10.0.0.1"}, "connection_creation_rate", 9.0),
+            ({"ip": "::1"}, "connection_creation_rate", 9.0),
+            ({"planet": "earth"}, "producer_byte_rate", 9.0),
+        )
+    ]  # fmt: skip
     rules = [
         kinds.AccessControlEntryRecord(
             id=UUID(int=number), resource_type=2, resource_name="t", pattern_type=number,
@@ -204,19 +221,28 @@ async def test_users_of_the_metadata_log_go_on_with_their_logins_and_rules(tmp_p
         )
         for number in (3, 4)
     ]  # fmt: skip
-    write_log(data / METADATA_DIRECTORY, 0, batch(0, topic, login, unknown, *rules))
+    write_log(data / METADATA_DIRECTORY, 0, batch(0, topic, login, unknown, *rules, *quotas))
 
     async def look(zk: ZkUtils) -> dict[str, bytes | None]:
         for path in ("/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Topic/t"):
             assert b'"Deny"' in ((await zk.tree.get(path))[0] or b"")
         names = await zk.tree.children("/config/users")
-        return {name: (await zk.tree.get(f"/config/users/{name}"))[0] for name in names}
+        places = [f"users/{name}" for name in names]
+        places += ["users/bo/clients/app", "clients/<default>", "ips/10.0.0.1"]
+        assert len(await zk.tree.children("/config/ips")) == 1
+        return {place: (await zk.tree.get(f"/config/{place}"))[0] for place in places}
 
     said, users = await carry_out(adoption(data), look)
 
     assert "1 user with SCRAM logins" in said
     assert "2 rules of access" in said
+    assert "4 quotas" in said
+    assert "quotas that the tree cannot have (2)" in said
     assert users == {
-        "ann%20%40%20home": b'{"version":1,"config":{"SCRAM-SHA-256":"salt=c2FsdA==,'
-        b'stored_key=a2V5,server_key=aXQ=,iterations=4096"}}'
+        "users/ann%20%40%20home": b'{"version":1,"config":{"SCRAM-SHA-256":"salt=c2FsdA==,'
+        b'stored_key=a2V5,server_key=aXQ=,iterations=4096","producer_byte_rate":"5"}}',
+        "users/bo": None,
+        "users/bo/clients/app": b'{"version":1,"config":{"request_percentage":"12.5"}}',
+        "clients/<default>": b'{"version":1,"config":{"consumer_byte_rate":"7"}}',
+        "ips/10.0.0.1": b'{"version":1,"config":{"connection_creation_rate":"9"}}',
     }

@@ -123,7 +123,8 @@ def test_logins_are_kept_and_what_cannot_be_taken_over_is_counted() -> None:
     assert {name: str(each) for name, each in there.scram_credentials.items()} == {
         ("u", 1): "salt=c2FsdA==,stored_key=a2V5,server_key=aXQ=,iterations=4096"
     }
-    assert (len(there.quotas), len(there.acls)) == (1, 1)
+    assert there.quotas == {(("user", "u"),): {"producer_byte_rate": 1.0}}
+    assert len(there.acls) == 1
     assert there.other_settings == {(4, "1", "log.retention.ms"): "7"}
     assert there.next_producer_id == 2000
     assert not gone.scram_credentials

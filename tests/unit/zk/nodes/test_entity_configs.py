@@ -99,6 +99,51 @@ async def test_parents_removed_by_hand_are_made_anew(
     assert len(await changes(tree)) == 2
 
 
+async def test_nothing_is_made_for_nobody(configs: ZkEntityConfigs, tree: EmbeddedTree) -> None:
+    for name in ("u", "u/clients/c"):
+        await configs.update("users", name, lambda _: {})
+    assert await tree.session().children("/config/users") == []
+    assert len(await changes(tree)) == 2  # as Apache Kafka tells brokers of it
+
+
+async def test_what_holds_nothing_else_goes_with_the_last_one_in_it(
+    configs: ZkEntityConfigs, tree: EmbeddedTree
+) -> None:
+    session = tree.session()
+    for name in ("u/clients/c", "u/clients/d", "own/clients/c", "odd/clients/c"):
+        await configs.update("users", name, lambda _: {"a": "1"})
+    await configs.update("users", "own", lambda _: {"b": "1"})
+    await session.set("/config/users/odd", b"{")
+
+    await configs.update("users", "u/clients/c", lambda _: {})
+    assert await session.children("/config/users/u/clients") == ["d"]
+
+    for name in ("u", "own", "odd"):
+        await configs.update("users", f"{name}/clients/{'d' if name == 'u' else 'c'}", lambda _: {})
+    assert sorted(await session.children("/config/users")) == ["odd", "own"]
+    assert await session.children("/config/users/own") == []
+    assert await session.children("/config/users/odd") == []  # nobody knows what it holds
+
+
+@pytest.mark.parametrize("other", ["u/clients/d", "u"])
+async def test_what_gets_something_meanwhile_stays(
+    other: str, configs: ZkEntityConfigs, zk: ZkUtils, tree: EmbeddedTree
+) -> None:
+    await configs.update("users", "u/clients/c", lambda _: {"a": "1"})
+    others = [ZkEntityConfigs(ZkUtils(tree.session(), FixedClock()))]
+    multi = zk.tree.multi
+
+    async def late(ops: object) -> object:
+        if others:
+            await others.pop().update("users", other, lambda _: {"b": "1"})
+        return await multi(ops)  # type: ignore[arg-type]
+
+    zk.tree.multi = late  # type: ignore[method-assign,assignment]
+    await configs.update("users", "u/clients/c", lambda _: {})
+    assert await configs.overrides("users", other) == {"b": "1"}
+    assert await configs.overrides("users", "u/clients/c") == {}
+
+
 async def test_nodes_that_nobody_can_read_are_reported_left_out_and_can_be_replaced(
     caplog: pytest.LogCaptureFixture, configs: ZkEntityConfigs, tree: EmbeddedTree
 ) -> None:

@@ -1,0 +1,1 @@
+"""`kbroker quota`: limits of users, client ids and addresses."""
