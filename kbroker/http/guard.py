@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hmac
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -36,10 +36,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The rules of one address: names that stand for it, and the token that is asked for."""
+    """The rules of one address: names that stand for it, those of its certificate of now, and the
+    token that is asked for.
+    """
 
     names: frozenset[str] = frozenset()
     token: str | None = None
+    certified: Callable[[], frozenset[str]] = frozenset
 
     def refusal(self, headers: Headers) -> Refusal | None:
         """Why a request with these headers is refused; None if it comes from no foreign page."""
@@ -51,7 +54,7 @@ class Guard:
                 "or a name that kbroker.http.hosts lists",
             )
         origin = headers.get("origin")
-        is_foreign = origin is not None and _netloc(origin) != host.lower()
+        is_foreign = origin is not None and netloc_of(origin) != host.lower()
         if is_foreign or _is_fetched_elsewhere(headers):
             return Refusal(status=403, reason="refused: the request comes from a page elsewhere")
         return None
@@ -65,7 +68,9 @@ class Guard:
 
     def _is_own(self, host: str) -> bool:
         name = _host_name(host)
-        return name == _LOCALHOST or name in self.names or _is_address(name)
+        if name == _LOCALHOST or name in self.names or _is_address(name):
+            return True
+        return name in self.certified()
 
 
 def names_of(listed: Iterable[str]) -> frozenset[str]:
@@ -89,7 +94,8 @@ def _host_name(host: str) -> str:
         return ""
 
 
-def _netloc(origin: str) -> str | None:
+def netloc_of(origin: str) -> str | None:
+    """The host and the port of a page; None if it has none."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:

@@ -4,8 +4,9 @@ HTTP Basic, and how they log in and out.
 Law: a wrong password and a name that nobody has get the same answer, which waits as at a listener;
 no more than `WAITING_MOST` wait, of which the oldest is then given at once. No more passwords are
 checked at a time than `CHECKED_MOST`, and of one address than `CHECKED_OF_ONE_MOST`: what comes
-beyond is turned away. A login never goes on with a session that was there before it. Nothing here
-leads a browser to another site.
+beyond is turned away, of all addresses the last one of that which has most, so that a few addresses
+keep nobody out. A login never goes on with a session that was there before it. Nothing here leads a
+browser to another site.
 
 Owned by the loop of the HTTP thread.
 """
@@ -17,13 +18,13 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
 from kbroker.http.answers import Answer, Receive, said
-from kbroker.http.guard import ELSEWHERE, Headers
+from kbroker.http.guard import ELSEWHERE, Headers, netloc_of
 from kbroker.http.rights import Rights
 from kbroker.http.sessions import MakePages, Session, Sessions
 from kbroker.network.strangers import network_of
@@ -79,7 +80,8 @@ class Users:
         self._changes = changes
         self._login_page = login_page
         self._secret = secrets.token_bytes(_KEY_BYTES)
-        self._checked: Counter[str] = Counter()  # by address, those that are checked now
+        # By address, the passwords that are checked now, the last one last.
+        self._checked: dict[str, list[asyncio.Future[Verdict]]] = {}
         self._waiting: OrderedDict[asyncio.Event, None] = OrderedDict()
         self.sessions = Sessions(make_pages, self._still_holds, changes)
 
@@ -109,7 +111,7 @@ class Users:
             path = scope["raw_path"].decode("latin-1")
             query = scope["query_string"].decode("latin-1")
             here = f"{path}?{query}" if query else path
-            if headers.get("sec-fetch-site") in ELSEWHERE and _own_path(here) == here:
+            if _comes_from_elsewhere(headers) and _own_path(here) == here:
                 # A link elsewhere brings no strict cookie along; asked again from here, it comes.
                 return Answer(
                     body=b'<link rel="icon" href="data:,">one moment\n',  # else it asks for one
@@ -171,16 +173,21 @@ class Users:
         as_of = self._changes()
         host = scope["client"][0]
         network = network_of(host)
-        of_one, all_of_them = self._checked[network], self._checked.total()
-        if of_one >= CHECKED_OF_ONE_MOST or all_of_them >= CHECKED_MOST:
+        if not self._has_room(network):
             return 429, _TOO_MANY
-        self._checked[network] += 1
+        checked = asyncio.ensure_future(self._check(host, name, password))
+        self._checked.setdefault(network, []).append(checked)
         try:
-            verdict = await self._check(host, name, password)
+            await asyncio.wait((checked,))  # which tells its end from the end of this request
+        finally:
+            checked.cancel()
+            self._forget(network, checked)
+        if checked.cancelled():
+            return 429, _TOO_MANY
+        try:
+            verdict = checked.result()
         except TimeoutError:
             return 503, _BUSY
-        finally:
-            self._checked -= Counter([network])
         if verdict.mechanism is None:
             await self._wait(verdict.wait_ms)
             return 401, _REFUSED
@@ -191,6 +198,30 @@ class Users:
             return there
         login = Login(mechanism=verdict.mechanism, username=name, password=password)
         return self.sessions.begin(key, login, as_of, verdict.principal)
+
+    def _has_room(self, network: str) -> bool:
+        """Whether another password of an address is checked; the last one of the address that has
+        most makes room for it.
+        """
+        own = len(self._checked.get(network, ()))
+        if own >= CHECKED_OF_ONE_MOST:
+            return False
+        if sum(map(len, self._checked.values())) < CHECKED_MOST:
+            return True
+        most = max(self._checked, key=lambda each: len(self._checked[each]))
+        if len(self._checked[most]) <= own + 1:
+            return False
+        last = self._checked[most][-1]
+        last.cancel()
+        self._forget(most, last)
+        return True
+
+    def _forget(self, network: str, checked: asyncio.Future[Verdict]) -> None:
+        of_network = self._checked.get(network, [])
+        if checked in of_network:
+            of_network.remove(checked)
+        if not of_network:
+            self._checked.pop(network, None)
 
     async def _wait(self, wait_ms: float) -> None:
         """Let the answer to a wrong password wait, unless too many do."""
@@ -232,6 +263,17 @@ def basic_user(authorization: str) -> tuple[str, str] | None:
     except ValueError:
         return None
     return (name, password) if colon else None
+
+
+def _comes_from_elsewhere(headers: Headers) -> bool:
+    """Whether somebody has followed a link of another page. Browsers say so by TLS and on this
+    machine; else the page says it that they come from.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ELSEWHERE
+    referrer = headers.get("referer")
+    return referrer is not None and netloc_of(referrer) != headers.get("host", "").lower()
 
 
 def _cookie_name(scope: MutableMapping[str, Any], headers: Headers) -> str:

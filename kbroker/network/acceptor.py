@@ -246,8 +246,13 @@ class Acceptor:
         )
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
-        wire = self._parts.make_wire(sock, connection, self._wide_buffer_bytes)
-        channel = self._parts.make_channel(self._processor, wire)
+        try:
+            wire = self._parts.make_wire(sock, connection, self._wide_buffer_bytes)
+            channel = self._parts.make_channel(self._processor, wire)
+        except BaseException:
+            self._quotas.decrement(connection.peer_host, self.listener_name)
+            sock.close()
+            raise
         if not self._is_plain:
             self._processor.strangers.came(channel)
         try:

@@ -15,7 +15,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 
@@ -87,11 +87,16 @@ class Handshakes:
 
     async def _step(self, step: Callable[[], Ready | None], network: str) -> Ready | None:
         await self._turn(network)
+        work: Future[Ready | None] = Future()
         try:
-            done = asyncio.get_running_loop().run_in_executor(self._pool, step)
-        except RuntimeError as error:  # of the system's limit
-            self._next(error)
-            raise OSError("there is no thread for a handshake") from error
+            begun = self._pool.submit(_carry_out, work, step)
+        except RuntimeError as error:  # of the system's limit; the pool has kept the step
+            if work.cancel():
+                self._next(error)
+                raise OSError("there is no thread for a handshake") from error
+        else:
+            begun.add_done_callback(lambda _: work.cancel())  # the pool may have dropped it
+        done = asyncio.wrap_future(work)
         done.add_done_callback(self._next)
         try:
             return await asyncio.shield(done)
@@ -127,6 +132,16 @@ class Handshakes:
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+def _carry_out(work: Future[Ready | None], step: Callable[[], Ready | None]) -> None:
+    """Take a step, unless it was given up."""
+    if not work.set_running_or_notify_cancel():
+        return
+    try:
+        work.set_result(step())
+    except BaseException as error:
+        work.set_exception(error)
 
 
 def _agreed(tls: ssl.SSLSocket) -> Ready | None:

@@ -11,10 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from heapq import merge
+from operator import itemgetter
 
 from kbroker.clock import Clock
+from kbroker.slices import slices
+from kbroker.turns import turn
 from kbroker.zk.tree import (
     NodeExistsError,
     NoNodeError,
@@ -30,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 RETRY_BACKOFF_S = 1.0
+_READ_AT_ONCE = 1_000  # names of notifications: a millisecond
 NotificationHandler = Callable[[bytes | None], None]
 
 
@@ -113,23 +119,29 @@ class ChangeNotificationWatcher:
 
     async def start(self) -> None:
         """Remember the latest notification, and follow them from here on."""
-        for number, _ in await self._notifications():
-            self._last_number = max(self._last_number, number)
+        found = await self._notifications()
+        numbers = [notifications[-1][0] for notifications in found]
+        self._last_number = max([self._last_number, *numbers])
         self._reading.start()
 
     async def stop(self) -> None:
         await self._reading.stop()
 
     async def _read_new(self) -> None:
-        notifications = await self._notifications()
-        for number, path in notifications:
-            if number > self._last_number:
-                await self._handle(path)
-                self._last_number = number
-        await self._purge(path for _, path in notifications)
+        found = await self._notifications()
+        new = [(number, path) for some in found for number, path in self._new_of(some)]
+        for number, path in sorted(new):
+            await self._handle(path)
+            self._last_number = number
+        await self._purge(path for _, path in merge(*found))
 
-    async def _notifications(self) -> list[tuple[int, str]]:
-        """Numbers and paths of all notifications, in order; other nodes are not kbroker's."""
+    def _new_of(self, notifications: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        return notifications[bisect_right(notifications, self._last_number, key=itemgetter(0)) :]
+
+    async def _notifications(self) -> list[list[tuple[int, str]]]:
+        """Numbers and paths of all notifications: some at a time, each of these in order; other
+        nodes are not kbroker's.
+        """
         while True:
             with suppress(NoNodeError):
                 names = await self._tree.children(self._root, self._reading.on_event)
@@ -140,10 +152,16 @@ class ChangeNotificationWatcher:
         if stat.czxid != self._root_czxid:
             self._root_czxid, self._last_number = stat.czxid, -1
         found = []
-        for name in names:
-            with suppress(ZnodeFormatError):
-                found.append((sequence_number(name), f"{self._root}/{name}"))
-        return sorted(found)
+        for some in slices(names, _READ_AT_ONCE):
+            notifications = []
+            for name in some:
+                with suppress(ZnodeFormatError):
+                    notifications.append((sequence_number(name), f"{self._root}/{name}"))
+            if notifications:
+                found.append(sorted(notifications))
+            if len(names) > _READ_AT_ONCE:
+                await turn()
+        return found
 
     async def _handle(self, path: str) -> None:
         try:

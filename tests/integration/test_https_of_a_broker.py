@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from kbroker.acl.acl import CLUSTER, Acl, AclOperation, AclPattern, AclResourceType, Permission
 from kbroker.cli.command_line import cli
@@ -116,7 +117,8 @@ def look_as_nobody(nobody: Browser) -> None:
     assert nobody.ask("/livez").status == 200
     assert nobody.ask("/readyz").status == 200
     assert nobody.ask("/livez", host="broker.example").status == 200  # as its certificate says
-    assert nobody.ask("/livez", host="evil.example").status == 403
+    for name in ("evil.example", "renewed.example"):
+        assert nobody.ask("/livez", host=name).status == 403
     for path in ("/metrics", "/api/trace", "/api/v1/topics", "/", "/nowhere"):
         refused = nobody.ask(path)
         assert refused.status == 401, path
@@ -162,6 +164,9 @@ def look_as_ann(ann: Browser) -> None:
     made = ann.ask("/new-topic", {"name": "orders"})
     assert (made.status, made.headers["location"].partition("?")[0]) == (303, "/topics/orders")
     assert "orders" in ann.ask("/api/v1/topics").text
+    described = json.loads(ann.ask("/api/v1/openapi.json").text)
+    OpenAPIV31SpecValidator(described).validate()
+    assert described["components"]["securitySchemes"]["login"]["scheme"] == "basic"
     connections = json.loads(ann.ask("/api/connections").text)["connections"]
     assert {(each["principal"], each["client_id"]) for each in connections} == {
         ("User:ann", "kbroker-console")
@@ -248,7 +253,9 @@ async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
         assert (await ask(again.log_in, "first", "other")).status == 303
         # Another certificate, whose authority alone is trusted from now on.
         another = Authority(tmp_path / "certificates", "another")
-        renewed = another.issue("renewed", subject="/CN=broker", names=NAMES)
+        renewed = another.issue(
+            "renewed", subject="/CN=broker", names=(*NAMES, "DNS:renewed.example")
+        )
         Path(str(server.parts.storage.config.value("ssl.keystore.location"))).write_text(
             renewed.pem.read_text()
         )
@@ -256,6 +263,7 @@ async def test_users_come_in_with_their_rights_and_their_sessions_end_with_them(
         later = Browser(port, another.certificate)
         later.cookie = again.cookie
         assert (await ask(later.ask, "/topics")).status == 200
+        assert (await ask(lambda: later.ask("/livez", host="renewed.example"))).status == 200
         with pytest.raises(ssl.SSLCertVerificationError):
             await ask(again.ask, "/topics")
     finally:

@@ -23,7 +23,7 @@ class FairThreads:
     """At most `limit` threads."""
 
     def __init__(self, limit: int, name: str) -> None:
-        self._threads = WorkerThreads(limit, name)
+        self._threads = WorkerThreads(limit, name, may_run_here=False)
         self._free = limit
         self._waiting: FairQueue[_Waiting] = FairQueue()
 

@@ -1,8 +1,8 @@
 """Threads that do work for the event loop.
 
 Law: all work handed over has an outcome, or a client would wait forever: its future gets the result
-or the exception, of whatever kind. If the system gives no thread, the existing threads do the work,
-or it is done at once. Owned by the event loop.
+or the exception, of whatever kind. If the system gives no thread, the existing threads do the work;
+without any it is done at once, or refused if it may take its time. Owned by the event loop.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
+class NoThreadError(OSError):
+    """Work that needs a thread, and the system gives none."""
+
+
 class WorkerThreads:
     """At most `limit` threads, each started once the others are busy; first come, first served."""
 
-    def __init__(self, limit: int, name: str) -> None:
+    def __init__(self, limit: int, name: str, *, may_run_here: bool = True) -> None:
+        """`may_run_here`: the loop does the work itself if there is no thread at all."""
+        self._may_run_here = may_run_here
         self._limit = limit
         self._name = name
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -58,8 +64,10 @@ class WorkerThreads:
             self._start_one()
         if self._threads:
             self._queue.put(carry_out)
-        else:
+        elif self._may_run_here:
             carry_out()
+        else:
+            settle(None, NoThreadError(f"there is no thread for {self._name}"))
         return future
 
     def stop(self) -> None:

@@ -105,9 +105,6 @@ def _application(
         settings=looks.settings,
     )
     hosts = {*config.kbroker.kbroker_http_hosts, *(e.host for e in config.http_end_points())}
-    if tls is not None:  # a page elsewhere has no certificate for a name of this broker
-        certified = tls().certificate.alternative_names
-        hosts |= {each.removeprefix("DNS:") for each in certified if each.startswith("DNS:")}
     users = _users(config, looks, loop, seen_by_console)
     open_routes = {}
     if token is None and (users is not None or console_listener(config) is None):
@@ -126,7 +123,7 @@ def _application(
             **event_routes(loop, looks.events),
         },
         made_later=_made_later(config, looks, loop),
-        guard=Guard(names=names_of(hosts), token=token),
+        guard=Guard(names=names_of(hosts), token=token, certified=partial(_certified, tls)),
         otherwise=None if users else BrokerConsole(config.kbroker, loop, seen_by_console),
         users=users,
     )
@@ -162,6 +159,19 @@ def _tls(config: KafkaConfig, looks: Looks) -> MakeTls | None:
     assert listener is not None
     name = listener.listener_name
     return HttpTls(config, name, partial(looks.tls, name))
+
+
+def _certified(tls: MakeTls | None) -> frozenset[str]:
+    """The names in the certificate in force, for which a page elsewhere has none."""
+    if tls is None:
+        return frozenset()
+    from kbroker.http.guard import names_of
+
+    return names_of(
+        each.removeprefix("DNS:")
+        for each in tls().certificate.alternative_names
+        if each.startswith("DNS:")
+    )
 
 
 def _made_later(config: KafkaConfig, looks: Looks, loop: BrokerLoop) -> Mapping[str, MakeRoutes]:

@@ -20,6 +20,7 @@ from kbroker.http.sessions import MakePages
 from kbroker.http.users import Check, FindRights, Users, Verdict
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.sasl.login import Login
+from kbroker.server.background.worker_threads import NoThreadError
 from kbroker.server.broker.broker_console import BrokerConsole, ConsoleLooks, ConsoleUser
 from kbroker.server.broker.broker_parts import BrokerParts
 
@@ -77,7 +78,10 @@ async def check_login(
     the broker.
     """
     assert parts.logins is not None
-    found = await parts.logins.check_password(listener, host or "", name, password)
+    try:
+        found = await parts.logins.check_password(listener, host or "", name, password)
+    except NoThreadError as error:
+        raise TimeoutError(str(error)) from error
     if host is None:
         return Verdict(found.mechanism)
     reason = found.reason

@@ -13,7 +13,14 @@ import pytest
 from kbroker.http.answers import Answer, Receive, Send, said
 from kbroker.http.rights import Rights
 from kbroker.http.sessions import Session
-from kbroker.http.users import CHECKED_OF_ONE_MOST, WAITING_MOST, Users, Verdict, basic_user
+from kbroker.http.users import (
+    CHECKED_MOST,
+    CHECKED_OF_ONE_MOST,
+    WAITING_MOST,
+    Users,
+    Verdict,
+    basic_user,
+)
 from kbroker.sasl.login import Login
 from tests.fakes.running.waiting import until
 
@@ -144,6 +151,12 @@ async def test_a_browser_is_led_to_the_form_and_from_elsewhere_it_asks_again_fir
     assert (led.status, header(led, "location")) == (303, "/login?next=%2Ftopics%3Fq%3Da%2520b")
     again = door.users.ask(scope, html | {"sec-fetch-site": "cross-site"}, "log in")
     assert (again.status, header(again, "refresh")) == (200, "0;url=/topics?q=a%20b")
+    # Without TLS, browsers say only where they come from.
+    plain = html | {"host": "kafka1:8080"}
+    by_link = door.users.ask(scope, plain | {"referer": "http://wiki.example/"}, "log in")
+    assert header(by_link, "refresh") == "0;url=/topics?q=a%20b"
+    from_here = plain | {"referer": "http://kafka1:8080/topics?q=a%20b"}
+    assert door.users.ask(scope, from_here, "log in").status == 303
     assert door.users.ask(scope, {}, "log in").status == 401
 
 
@@ -173,6 +186,29 @@ async def test_no_more_passwords_of_an_address_are_checked_at_once_than_a_few() 
     answers = await asyncio.gather(*wrong)
     assert {each.status for each in answers if isinstance(each, Answer)} == {401}
     assert isinstance(await door.find(authorization=basic("ann", "secret")), Session)
+    door.users.close()
+
+
+async def test_a_few_addresses_with_many_passwords_keep_nobody_out() -> None:
+    door = Door()
+    door.go.clear()
+    crowd = [
+        asyncio.ensure_future(
+            door.find(at=f"10.0.{network}.1", authorization=basic("ann", f"{network}-{number}"))
+        )
+        for network in range(CHECKED_MOST // CHECKED_OF_ONE_MOST)
+        for number in range(CHECKED_OF_ONE_MOST)
+    ]
+    await until(lambda: door.checks == CHECKED_MOST)
+    others = [
+        asyncio.ensure_future(door.find(at=f"10.1.0.{n}", authorization=basic("ann", "secret")))
+        for n in range(3)
+    ]
+    await until(lambda: door.checks == CHECKED_MOST + 3)
+    door.go.set()
+    assert all(isinstance(each, Session) for each in await asyncio.gather(*others))
+    answers = [each for each in await asyncio.gather(*crowd) if isinstance(each, Answer)]
+    assert sorted(each.status for each in answers)[-4:] == [401, 429, 429, 429]
     door.users.close()
 
 

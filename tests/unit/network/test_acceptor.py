@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import gc
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
+from kbroker.network.connection_quotas import ConnectionQuotas
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,27 @@ def test_it_names_higher_ports_only_where_a_low_one_is_refused(
         acceptor.bind()
 
     assert ("choose a port above 1023" in str(caught.value)) is is_low
+
+
+async def test_a_connection_for_which_there_are_no_parts_is_closed_and_not_counted() -> None:
+    said: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+
+    def make_wire(*_: Any) -> Any:
+        raise ConfigError("a bug")
+
+    unused: Any = None
+    parts: Any = SimpleNamespace(make_wire=make_wire)
+    quotas = ConnectionQuotas(10, 10)
+    end_point = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=0)
+    acceptor = Acceptor(end_point, unused, quotas, (-1, -1), 1, parts)
+    port = acceptor.bind().port
+    acceptor.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    assert await reader.read() == b"", "it has ended"
+    assert quotas.total == 0
+    writer.close()
+    acceptor.close()
+    gc.collect()
+    assert [str(each["exception"]) for each in said] == ["a bug"]

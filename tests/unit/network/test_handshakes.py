@@ -98,3 +98,41 @@ async def test_what_a_client_says_of_the_certificate_comes_with_what_mends_it(
         await handshakes.complete(cast(ssl.SSLSocket, Refusing(alert)), "127.0.0.1")
 
     handshakes.close()
+
+
+class Noted:
+    """A socket that notes who is at its handshake, which waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def do_handshake(self) -> None:
+        self.begun.set()
+        self.go_on.wait()
+
+
+async def test_a_step_that_got_no_thread_is_not_taken_later_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    handshakes, busy, refused, later = Handshakes(threads=2), Noted(), Noted(), Noted()
+    others = [asyncio.create_task(_complete(handshakes, busy))]
+    await asyncio.to_thread(busy.begun.wait)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(OSError, match="no thread for a handshake"):
+            await _complete(handshakes, refused)
+    busy.go_on.set()
+    later.go_on.set()
+    others.append(asyncio.create_task(_complete(handshakes, later)))
+    await asyncio.gather(*others)
+
+    assert not refused.begun.is_set(), "its socket is closed by now"
+    refused.go_on.set()
+    handshakes.close()
+
+
+async def _complete(handshakes: Handshakes, sock: Noted) -> None:
+    await handshakes.complete(cast(ssl.SSLSocket, sock), "127.0.0.1")

@@ -8,10 +8,12 @@ import random
 
 import pytest
 
+from kbroker.turns import turns as turns_of_loop
 from kbroker.zk import zk_paths, zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import SessionState, TreeUnavailableError, Watch
 from kbroker.zk.zk_watchers import CHANGE_EXPIRATION_MS, ChangeNotificationWatcher
+from tests.fakes.running.waiting import until
 from tests.fakes.trees.memory_tree_files import FixedClock
 
 
@@ -194,3 +196,21 @@ async def test_a_notification_that_was_given_children_is_left_where_it_is() -> N
     await turns()
     assert await session.children("/changes") == ["c_0000000000", "c_0000000002"]
     await watcher.stop()
+
+
+async def test_very_many_notifications_are_looked_through_in_turns() -> None:
+    clock = FixedClock()
+    session = EmbeddedTree(clock).session()
+    await session.create("/changes")
+    seen: list[bytes | None] = []
+    watcher = ChangeNotificationWatcher(session, "/changes", seen.append, clock)
+    for number in range(5_000):
+        await session.create("/changes/c_", b"%d" % number, sequential=True)
+    before = turns_of_loop().given
+    await watcher.start()
+    assert turns_of_loop().given >= before + 5
+    for number in range(5_000, 5_003):
+        await session.create("/changes/c_", b"%d" % number, sequential=True)
+    await until(lambda: len(seen) == 3)
+    await watcher.stop()
+    assert seen == [b"5000", b"5001", b"5002"]

@@ -57,12 +57,19 @@ def _respond(operation: Operation) -> Respond:
     return respond
 
 
-async def _document(_console: Console, _request: WebRequest) -> Answer:
-    return api_answer(openapi(OPERATIONS))
+_LOGIN = {
+    "type": "http",
+    "scheme": "basic",
+    "description": "A user of the listener that takes names and passwords.",
+}
 
 
-def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
-    """Return the OpenAPI document of operations."""
+async def _document(console: Console, _request: WebRequest) -> Answer:
+    return api_answer(openapi(OPERATIONS, has_users=console.user is not None))
+
+
+def openapi(operations: Iterable[Operation], *, has_users: bool = False) -> dict[str, Any]:
+    """Return the OpenAPI document of operations; with users, who log in by HTTP Basic."""
     from importlib.metadata import version  # which takes as long as all of this
 
     schemas = Schemas()
@@ -86,7 +93,11 @@ def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
         },
         "servers": [{"url": API_PATH}],
         "paths": paths,
-        "components": {"schemas": {"Error": error, **schemas.components}},
+        "components": {
+            "schemas": {"Error": error, **schemas.components},
+            **({"securitySchemes": {"login": _LOGIN}} if has_users else {}),
+        },
+        **({"security": [{"login": []}]} if has_users else {}),
     }
 
 
