@@ -50,6 +50,7 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/replication_bugs.py",
     "tests/faults/replication_faults.py",
     "tests/faults/replication_simulation.py",
+    "tests/faults/rules_bugs.py",
     "tests/faults/short_way_bugs.py",
     "tests/faults/transaction_bugs.py",
     "tests/faults/test_planted_cleaning_bugs.py",

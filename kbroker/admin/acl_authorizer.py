@@ -47,6 +47,7 @@ class AclAuthorizer:
 
     def __init__(self, zk: ZkUtils, clock: Clock, super_users: SuperUsers) -> None:
         self._tree = zk.tree
+        self._clock = clock
         self._stored = ZkAcls(zk)
         self._super_users = super_users
         self.rules = AclRules(super_users)
@@ -148,7 +149,7 @@ class AclAuthorizer:
         """Build the rules aside: others decide by the former ones meanwhile."""
         async with self._reading:
             rules = AclRules(self._super_users)
-            async for some in self._stored.every():
+            async for some in self._stored.every(self._clock.now_ms()):
                 rules.replace(some)
                 await turn()
             self.rules = rules

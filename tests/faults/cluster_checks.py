@@ -24,9 +24,12 @@ STANDING_WISHES = frozenset({"delete_topics"})  # the parent of wishes
 STANDING_TASKS = frozenset(
     {
         "ISR changes",
+        "changed access rules",
         "changed settings",
         "controller events",
         "notifications of /config/changes",
+        "notifications of /kafka-acl-changes",
+        "notifications of /kafka-acl-extended-changes",
         "the cluster's features",
         "request",  # of a follower, which waits for records
         "upkeep",

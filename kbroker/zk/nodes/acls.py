@@ -3,6 +3,8 @@
 Law: a change expects the version that was read, and is written in one transaction with the
 notification that makes every broker read it: none is lost to a simultaneous one, none goes
 unnoticed. A node that cannot be read has rules all the same: it is reported, and read as CLOSED.
+One whose last rule is taken back stays for a while: the versions of a node that is created again
+begin at 0, and whoever read its rules before could not tell them from what it had then.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from kbroker.zk.tree import (
     DeleteOp,
     NodeExistsError,
     NoNodeError,
-    NotEmptyError,
     Op,
     SetOp,
     Stat,
@@ -34,8 +35,11 @@ _log = logging.getLogger(__name__)
 Change = Callable[[Acls], Acls]
 """The rules of a pattern afterwards, given those before."""
 Refusal = TreeError | ZnodeFormatError
+_Nodes = dict[AclPattern, tuple[bytes | None, Stat] | None]
+_NO_RULES = acl_znodes.encode_acls(())
 _ROW_NODES = 32  # read and decoded at a time: ten milliseconds, of a hundred rules each
-_AGAIN = (BadVersionError, NodeExistsError, NotEmptyError, NoNodeError)
+EMPTY_KEPT_MS = 15 * 60 * 1000  # as long as the notifications; no change takes so long
+_AGAIN = (BadVersionError, NodeExistsError, NoNodeError)
 
 
 class ZkAcls:
@@ -49,8 +53,10 @@ class ZkAcls:
         for path in acl_znodes.PERSISTENT_PATHS:
             await self._zk.create_if_absent(path)
 
-    async def every(self) -> AsyncIterator[dict[AclPattern, Acls]]:
-        """All patterns that have rules, some hundred at a time."""
+    async def every(self, now_ms: int = 0) -> AsyncIterator[dict[AclPattern, Acls]]:
+        """All patterns that have nodes, some at a time. Nodes that have had no rules for a while
+        are removed.
+        """
         for pattern_type, root in acl_znodes.ROOTS.items():
             for label in await self._zk.children(root):
                 if acl_znodes.resource_type_of(label) is None:
@@ -58,17 +64,28 @@ class ZkAcls:
             for kind in RESOURCE_TYPES:
                 names = await self._zk.children(f"{root}/{label_of(kind)}")
                 for some in slices(names, _ROW_NODES):
-                    yield await self.read(AclPattern(kind, name, pattern_type) for name in some)
+                    patterns = [AclPattern(kind, name, pattern_type) for name in some]
+                    nodes = await self._nodes(patterns)
+                    yield _rules(nodes)
+                    await self._remove_empty(nodes, now_ms - EMPTY_KEPT_MS)
 
     async def read(self, patterns: Iterable[AclPattern]) -> dict[AclPattern, Acls]:
         """The rules of some patterns as they are now; none for one without a node."""
+        return _rules(await self._nodes(patterns))
+
+    async def _nodes(self, patterns: Iterable[AclPattern]) -> _Nodes:
         wanted = list(patterns)
         paths = [acl_znodes.acl_path(pattern) for pattern in wanted]
-        nodes = await self._zk.tree.get_all(paths)
-        found: dict[AclPattern, Acls] = {}
-        for pattern, path, node in zip(wanted, paths, nodes, strict=True):
-            found[pattern] = () if node is None else _read(pattern, path, node[0])
-        return found
+        return dict(zip(wanted, await self._zk.tree.get_all(paths), strict=True))
+
+    async def _remove_empty(self, nodes: _Nodes, before_ms: int) -> None:
+        removals: list[list[Op]] = [
+            [DeleteOp(acl_znodes.acl_path(pattern), node[1].version)]
+            for pattern, node in nodes.items()
+            if node is not None and node[0] == _NO_RULES and node[1].mtime_ms < before_ms
+        ]
+        if removals:  # those that have got rules meanwhile stay
+            await self._zk.tree.multi_all(removals)
 
     async def update(
         self, changes: Mapping[AclPattern, Change]
@@ -127,6 +144,13 @@ class ZkAcls:
         return writes
 
 
+def _rules(nodes: _Nodes) -> dict[AclPattern, Acls]:
+    return {
+        pattern: () if node is None else _read(pattern, acl_znodes.acl_path(pattern), node[0])
+        for pattern, node in nodes.items()
+    }
+
+
 def _read(pattern: AclPattern, path: str, data: bytes | None) -> Acls:
     try:
         return acl_znodes.decode_acls(path, data)
@@ -141,6 +165,4 @@ def _read(pattern: AclPattern, path: str, data: bytes | None) -> Acls:
 def _write(path: str, after: Acls, stat: Stat | None) -> Op:
     if stat is None:
         return CreateOp(path, acl_znodes.encode_acls(after))
-    if after or stat.num_children:  # somebody has put nodes below it
-        return SetOp(path, acl_znodes.encode_acls(after), stat.version)
-    return DeleteOp(path, stat.version)
+    return SetOp(path, acl_znodes.encode_acls(after), stat.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from kbroker.acl.acl import (
     PatternType,
     Permission,
 )
-from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.acl_znodes import (
     PERSISTENT_PATHS,
     acl_path,
@@ -26,7 +27,7 @@ from kbroker.zk.nodes.acl_znodes import (
     encode_acls,
     encode_change,
 )
-from kbroker.zk.nodes.acls import ZkAcls
+from kbroker.zk.nodes.acls import EMPTY_KEPT_MS, ZkAcls
 from kbroker.zk.tree import NodeTooLargeError
 from kbroker.zk.zk_utils import ZkUtils
 from kbroker.zk.znode_json import ZnodeFormatError
@@ -105,6 +106,40 @@ def test_names_that_would_be_lost_in_the_tree_are_known() -> None:
     )
 
 
+async def test_a_change_loses_none_of_the_rules_of_a_node_that_was_emptied_and_filled_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tree = EmbeddedTree(FixedClock())
+    slow, quick = (ZkAcls(ZkUtils(tree.session(), FixedClock())) for _ in range(2))
+    denial = RULE._replace(permission=Permission.DENY)
+    await quick.update({PATTERN: lambda _: (RULE,)})
+    multi_all = TreeSession.multi_all
+
+    async def late(session: TreeSession, transactions: Any) -> Any:
+        monkeypatch.setattr(TreeSession, "multi_all", multi_all)
+        await quick.update({PATTERN: lambda _: ()})
+        await quick.update({PATTERN: lambda _: (denial,)})
+        return await session.multi_all(transactions)
+
+    monkeypatch.setattr(TreeSession, "multi_all", late)
+    await slow.update({PATTERN: lambda before: tuple(each for each in before if each != RULE)})
+
+    assert await slow.read([PATTERN]) == {PATTERN: (denial,)}
+
+
+async def test_nodes_without_rules_go_when_nobody_can_have_read_their_rules() -> None:
+    tree = EmbeddedTree(FixedClock())
+    stored = ZkAcls(ZkUtils(tree.session(), FixedClock()))
+    await stored.update({PATTERN: lambda _: (RULE,)})
+    await stored.update({PATTERN: lambda _: ()})
+    session, emptied_ms = tree.session(), FixedClock().now_ms()
+    assert (await session.get("/kafka-acl/Topic/t"))[0] == b'{"acls":[],"version":1}'
+
+    for age_ms, left in ((EMPTY_KEPT_MS, ["t"]), (EMPTY_KEPT_MS + 1, [])):
+        assert [some async for some in stored.every(emptied_ms + age_ms)] == [{PATTERN: ()}]
+        assert await session.children("/kafka-acl/Topic") == left
+
+
 async def test_rules_change_over_what_was_read_with_their_notification_and_none_is_lost() -> None:
     tree = EmbeddedTree(FixedClock())
     stores = [ZkAcls(ZkUtils(tree.session(), FixedClock())) for _ in range(4)]
@@ -121,10 +156,10 @@ async def test_rules_change_over_what_was_read_with_their_notification_and_none_
     await stores[2].update({PATTERN: lambda _: ()})
 
     session = tree.session()
-    assert await session.children("/kafka-acl/Topic") == []
+    assert await session.children("/kafka-acl/Topic") == ["t"]
     assert len(await session.children("/kafka-acl-changes")) == 41
     assert len(await session.children("/kafka-acl-extended-changes")) == 40
-    await session.create("/kafka-acl/Topic/t", b"")
+    await session.set("/kafka-acl/Topic/t", b"")
     await session.create("/kafka-acl/Topic/t/by-hand", b"")
     await stores[0].update({PATTERN: lambda _: (RULE,)})
     await stores[0].update({PATTERN: lambda _: ()})

@@ -1,0 +1,497 @@
+"""Who uses a simulated cluster with access rules: administrators that change them at several
+brokers, clients whose requests show what is decided, and readers with sessions that stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+from typing import Any, NamedTuple
+
+from kbroker.acl.acl import (
+    CLOSED,
+    EVERYBODY,
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclResource,
+    Permission,
+)
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.create_acls import CreateAclsRequest
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.delete_acls import DeleteAclsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.protocol.schema import Message
+from tests.fakes.acls.acl_model import Question
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.requests.request_frames import frame_of, response_of
+from tests.fakes.running.virtual_loop import VirtualLoop
+from tests.faults.cluster_process import BrokerProcess, append
+from tests.faults.rules_model import (
+    CLUSTER,
+    GROUP,
+    PATTERNS,
+    TOPIC,
+    Decide,
+    RulesModel,
+    View,
+    allows,
+    allows_somewhere,
+    view_of,
+)
+
+ADMIN = "User:admin"
+READER = "User:ann"
+CLIENTS = (READER, "User:bob", "User:admin2")
+ADDRESSES = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+TOPICS = ("t", "tt", "u")
+_HOSTS = ("*", "*", "127.0.0.1", "0:0:0:0:0:0:0:1")
+_OPERATIONS = (
+    AclOperation.ALL, AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE,
+    AclOperation.DELETE, AclOperation.DESCRIBE, AclOperation.IDEMPOTENT_WRITE,
+)  # fmt: skip
+_EVERY_TOPIC = PATTERNS.index(AclPattern(TOPIC, "*"))
+_THE_CLUSTER = AclResource(CLUSTER, "kafka-cluster")
+_PATIENCE_S = 60.0
+_UNDECIDED = {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
+_FIRST = (  # what is allowed from the beginning, until somebody takes it back
+    ("User:ann", AclOperation.ALL, (3, 5, 8)),
+    ("User:bob", AclOperation.READ, (4, 5)),
+    ("User:bob", AclOperation.WRITE, (2, 6)),
+    ("User:*", AclOperation.CREATE, (0, 4)),
+)
+
+
+class Asked(NamedTuple):
+    """A request, and what it needs: one of the wishes of each row, whose refusal is there."""
+
+    request: Message
+    version: int
+    rows: tuple[tuple[tuple[tuple[Decide, AclOperation, AclResource], ...], int], ...]
+    codes: Callable[[Any], list[int]]  # by row
+    is_forwarded: bool = False
+
+
+class RulesClients:
+    """Each method does one thing at a broker that runs."""
+
+    def __init__(self, random: Random, loop: VirtualLoop, model: RulesModel) -> None:
+        self._random = random
+        self._loop = loop
+        self._model = model
+        self.counts: Counter[str] = Counter()
+        self._readers: list[Reader] = []
+
+    # ---- administrators
+
+    def change(self, process: BrokerProcess) -> None:
+        """Add some rules, or take some back."""
+        random = self._random
+        chosen = [self._rule() for _ in range(random.choice((1, 1, 2, 3)))]
+        there = [
+            (number, acl)
+            for number, versions in enumerate(self._model.versions)
+            if versions[-1][1] != frozenset(CLOSED)
+            for acl in sorted(versions[-1][1])
+        ]
+        if there and random.random() < 0.5:
+            chosen = random.sample(there, min(len(there), len(chosen)))
+            self._start(process, self._delete(process, list(dict.fromkeys(chosen))))
+        else:
+            self._start(process, self._create(process, list(dict.fromkeys(chosen))))
+
+    def begin(self, process: BrokerProcess) -> None:
+        """Make the first rules."""
+        chosen = [
+            (number, Acl(principal, "*", operation, Permission.ALLOW))
+            for principal, operation, numbers in _FIRST
+            for number in numbers
+        ]
+        self._start(process, self._create(process, chosen))
+
+    def _rule(self) -> tuple[int, Acl]:
+        random = self._random
+        acl = Acl(
+            random.choice(("User:ann", "User:ann", "User:bob", "User:*", "User:ad")),
+            random.choice(_HOSTS),
+            random.choice(_OPERATIONS),
+            random.choice((Permission.ALLOW, Permission.ALLOW, Permission.DENY)),
+        )
+        return random.randrange(len(PATTERNS)), acl
+
+    async def _create(self, process: BrokerProcess, chosen: list[tuple[int, Acl]]) -> None:
+        creations = [
+            CreateAclsRequest.AclCreation(
+                resource_type=PATTERNS[number].type,
+                resource_name=PATTERNS[number].name,
+                resource_pattern_type=PATTERNS[number].pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for number, acl in chosen
+        ]
+        since = self._begin(chosen)
+        answer = await self._ask(process, CreateAclsRequest(creations=creations), 3, ADMIN)
+        self._confirm(process, chosen, since, answer and answer.results, added=True)
+
+    async def _delete(self, process: BrokerProcess, chosen: list[tuple[int, Acl]]) -> None:
+        filters = [
+            DeleteAclsRequest.DeleteAclsFilter(
+                resource_type_filter=PATTERNS[number].type,
+                resource_name_filter=PATTERNS[number].name,
+                pattern_type_filter=PATTERNS[number].pattern_type,
+                principal_filter=acl.principal,
+                host_filter=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for number, acl in chosen
+        ]
+        since = self._begin(chosen)
+        answer = await self._ask(process, DeleteAclsRequest(filters=filters), 3, ADMIN)
+        results = answer and answer.filter_results
+        for result in results or ():
+            codes = [each.error_code for each in result.matching_acls]
+            result.error_code = result.error_code or max(codes, default=0)
+        self._confirm(process, chosen, since, results, added=False)
+
+    def _begin(self, chosen: list[tuple[int, Acl]]) -> list[tuple[int, int]]:
+        return [self._model.ask(number, acl) for number, acl in chosen]
+
+    def _confirm(
+        self,
+        process: BrokerProcess,
+        chosen: list[tuple[int, Acl]],
+        since: list[tuple[int, int]],
+        results: Any,
+        *,
+        added: bool,
+    ) -> None:
+        answers = results or [None] * len(chosen)
+        for (number, acl), begun, result in zip(chosen, since, answers, strict=True):
+            if result is None or result.error_code:  # it may be done all the same
+                self.counts["changes refused"] += 1
+            else:
+                self._model.asked(process, number, acl, begun, added=added)
+                self.counts["changes"] += 1
+
+    # ---- clients
+
+    def probe(self, process: BrokerProcess) -> None:
+        """Send a few requests of one client."""
+        random = self._random
+        connection = self._connection(random.choice(CLIENTS))
+        for asked in random.sample(list(self._requests()), 3):
+            self._start(process, self._probe(process, asked, connection))
+
+    def chase(self, process: BrokerProcess, other: BrokerProcess) -> None:
+        """Deny something that was allowed, and see at once what another broker does, and whoever
+        waits at this one.
+        """
+        principal, operation, numbers = self._random.choice(_FIRST)
+        if principal == EVERYBODY:
+            principal = self._random.choice(CLIENTS)
+        number = self._random.choice(numbers)
+        waiting = [each for each in self._readers if each.process.runs and not each.is_reading]
+        if waiting and self._random.random() < 0.5:
+            reader = self._random.choice(waiting)
+            process, principal, operation = reader.process, READER, AclOperation.READ
+            number = _EVERY_TOPIC
+            reader.is_reading = True
+            self._start(process, reader.read(2_000))
+        chosen = [(number, Acl(principal, "*", operation, Permission.DENY))]
+        self._start(process, self._chase(process, other, chosen))
+
+    async def _chase(
+        self, process: BrokerProcess, other: BrokerProcess, chosen: list[tuple[int, Acl]]
+    ) -> None:
+        await self._create(process, chosen)
+        for each in (process, other):
+            if each.runs:
+                await self.append(each)
+                self.probe(each)
+        await asyncio.sleep(self._random.random() * 3)
+        await self._delete(process, chosen)
+
+    def _requests(self) -> Iterator[Asked]:
+        """One request of each kind."""
+        name, group = self._random.choice(TOPICS), self._random.choice(("t", "tt"))
+        topic = AclResource(TOPIC, name)
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        names = [AclResource(TOPIC, each) for each in TOPICS]
+        yield Asked(
+            MetadataRequest(
+                topics=[MetadataRequest.MetadataRequestTopic(name=each) for each in TOPICS],
+                allow_auto_topic_creation=False,
+            ),
+            9,
+            tuple((((allows, AclOperation.DESCRIBE, each),), denied) for each in names),
+            lambda answer: _by_name(answer.topics, "name", "error_code"),
+        )
+        yield Asked(
+            _fetch(dict.fromkeys(TOPICS, 0)),
+            12,
+            tuple((((allows, AclOperation.READ, each),), denied) for each in names),
+            lambda answer: _by_name(answer.responses, "topic", "partitions"),
+        )
+        created = CreateTopicsRequest.CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1
+        )
+        creates = [(allows, AclOperation.CREATE, each) for each in (_THE_CLUSTER, topic)]
+        yield Asked(
+            CreateTopicsRequest(topics=[created], validate_only=True, timeout_ms=2_000),
+            4,
+            ((tuple(creates), denied),),
+            lambda answer: [answer.topics[0].error_code],
+            is_forwarded=True,
+        )
+        absent = AclResource(TOPIC, f"{name}-absent")
+        yield Asked(
+            DeleteTopicsRequest(topic_names=[absent.name], timeout_ms=2_000),
+            5,
+            ((((allows, AclOperation.DELETE, absent),), denied),),
+            lambda answer: [answer.responses[0].error_code],
+            is_forwarded=True,
+        )
+        of_group = AclResource(GROUP, group)
+        yield Asked(
+            HeartbeatRequest(group_id=group, member_id="m"),
+            4,
+            ((((allows, AclOperation.READ, of_group),), ErrorCode.GROUP_AUTHORIZATION_FAILED),),
+            lambda answer: [answer.error_code],
+        )
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        yield Asked(
+            DescribeAclsRequest(
+                resource_type_filter=TOPIC, resource_name_filter="none", pattern_type_filter=3,
+                principal_filter=None, host_filter=None, operation=1, permission_type=1,
+            ),
+            3,
+            ((((allows, AclOperation.DESCRIBE, _THE_CLUSTER),), refused),),
+            lambda answer: [answer.error_code],
+        )  # fmt: skip
+        writes = (
+            (allows, AclOperation.IDEMPOTENT_WRITE, _THE_CLUSTER),
+            (allows_somewhere, AclOperation.WRITE, topic),
+        )
+        yield Asked(
+            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000),
+            4,
+            ((writes, refused),),
+            lambda answer: [answer.error_code],
+        )
+
+    async def _probe(
+        self, process: BrokerProcess, asked: Asked, connection: ConnectionInfo
+    ) -> None:
+        begin, view = self._loop.time(), view_of(process)
+        answer = await self._ask(process, asked.request, asked.version, connection)
+        if answer is None:
+            return
+        codes = asked.codes(answer)
+        for (needs, denied), code in zip(asked.rows, codes, strict=True):
+
+            def may(decided_by: Any, needs: Any = needs) -> bool:
+                return any(
+                    decide(decided_by, Question(connection.principal, connection.peer_host, *rest))
+                    for decide, *rest in needs
+                )
+
+            if code in _UNDECIDED and asked.is_forwarded and may(view):
+                continue  # no controller has answered
+            if not self._is_right(process, asked, (begin, view), may, code == denied):
+                text = f"{process} answers {code} to {connection.principal}"
+                self._model.violate(
+                    "decision", f"{text} at {connection.peer_host}: {asked.request}"
+                )
+
+    def _is_right(
+        self,
+        process: BrokerProcess,
+        asked: Asked,
+        since: tuple[float, View],
+        may: Callable[[View], bool],
+        was_refused: bool,
+    ) -> bool:
+        """Whether an answer is right, by what the broker, and perhaps another one, decided by."""
+        begin, view = since
+        self.counts["refused" if was_refused else "passed"] += 1
+        if not asked.is_forwarded or not may(view):
+            return may(view) is not was_refused
+        if not was_refused:
+            return self._passed(process, begin, may)
+        return not all(
+            may(each)
+            for other in self._model.seen
+            for each in self._model.views(other, begin, self._loop.time())
+        )
+
+    def _passed(self, process: BrokerProcess, begin: float, may: Callable[[Any], bool]) -> bool:
+        """Whether a controller may have let a request pass: this broker, or another one."""
+        if process.controller.is_active:
+            return True
+        return any(
+            may(view)
+            for other in self._model.seen
+            if other is not process
+            for view in self._model.views(other, begin, self._loop.time())
+        )
+
+    # ---- readers
+
+    def read(self, running: list[BrokerProcess]) -> None:
+        """A reader goes on with its session, or a new one begins."""
+        random = self._random
+        self._readers = [each for each in self._readers if not each.is_over]
+        if self._readers and random.random() < 0.8:
+            reader = random.choice(self._readers)
+            if not reader.is_reading:
+                reader.is_reading = True
+                self._start(reader.process, reader.read(random.choice((0, 0, 300, 2_000))))
+            return
+        process = random.choice(running)
+        topics = [name for name in TOPICS if _leads(process, name)]
+        if topics:
+            connection = self._connection(READER)
+            reader = Reader(self, process, connection, topics)
+            self._readers.append(reader)
+            self._start(process, reader.read(0))
+
+    async def append(self, process: BrokerProcess) -> None:
+        """A record comes to each topic that a broker leads."""
+        for name in TOPICS:
+            if _leads(process, name):
+                work = append(process, TopicPartition(name, 0), batch(b"v"))
+                self._start(process, _ignored(work))
+
+    # ---- inside
+
+    def _connection(self, principal: str) -> ConnectionInfo:
+        host = self._random.choice(ADDRESSES)
+        return replace(local_connection(), principal=principal, peer_host=host)
+
+    def _start(self, process: BrokerProcess, work: Coroutine[Any, Any, None]) -> None:
+        self._loop.start(work, process.owner, "request")
+
+    async def _ask(
+        self, process: BrokerProcess, request: Message, version: int, who: str | ConnectionInfo
+    ) -> Any:
+        """The answer; None if there was none."""
+        connection = self._connection(who) if isinstance(who, str) else who
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                data = await process.answer(frame_of(request, version), connection)
+        except (ProtocolError, TimeoutError):
+            return None
+        return response_of(request, version, data)
+
+
+class Reader:
+    """A client with a session of fetches at one broker."""
+
+    def __init__(
+        self,
+        clients: RulesClients,
+        process: BrokerProcess,
+        connection: ConnectionInfo,
+        topics: list[str],
+    ) -> None:
+        self._clients = clients
+        self.process = process
+        self._connection = connection
+        self._topics = topics
+        self._session_id = 0
+        self._epoch = 0
+        self._moved = dict.fromkeys(topics, 0)  # offsets that the session does not know yet
+        self.is_over = self.is_reading = False
+
+    async def read(self, wait_ms: int) -> None:
+        """One fetch, and what it must have shown."""
+        clients, loop = self._clients, self._clients._loop
+        self.is_reading = True
+        request, self._moved = _fetch(self._moved), {}
+        request.session_id, request.session_epoch = self._session_id, self._epoch
+        request.max_wait_ms, request.min_bytes = wait_ms, 1
+        begin = loop.time()
+        answer = await clients._ask(self.process, request, 12, self._connection)
+        self.is_reading = False
+        if answer is None or answer.error_code or not self.process.is_alive:
+            self.is_over = True
+            return
+        self._session_id, self._epoch = answer.session_id, self._epoch + 1
+        self.is_over = not answer.session_id
+        rows = {row.topic: row.partitions[0] for row in answer.responses}
+        clients.counts["fetches of a session"] += 1
+        for name in self._topics:
+            row = rows.get(name)
+            self._check(name, row, begin, loop.time())
+            if row is not None and row.records:
+                self._moved[name] = row.high_watermark
+
+    def _check(self, name: str, row: Any, begin: float, end: float) -> None:
+        model = self._clients._model
+        asked = Question(
+            self._connection.principal,
+            self._connection.peer_host,
+            AclOperation.READ,
+            AclResource(TOPIC, name),
+        )
+        was_refused = row is not None and row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        moments = (begin, end) if was_refused else (end, end)
+        may = [allows(view, asked) for view in model.views(self.process, *moments)]
+        if all(may) if was_refused else not any(may):
+            what = "refused" if was_refused else "let pass"
+            text = f"{self.process} {what} a fetch of {name} in a session begun with {self._topics}"
+            model.violate("session", f"{text}: {row}")
+
+
+def _fetch(offsets: Mapping[str, int]) -> FetchRequest:
+    return FetchRequest(
+        session_epoch=-1,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic=name,
+                partitions=[
+                    FetchRequest.FetchPartition(
+                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+                    )
+                ],
+            )
+            for name, offset in offsets.items()
+        ],
+    )
+
+
+def _by_name(rows: Any, name: str, code: str) -> list[int]:
+    """The codes of TOPICS, in their order."""
+    found = {getattr(row, name): getattr(row, code) for row in rows}
+    return [
+        each if isinstance(each := found[topic], int) else each[0].error_code for topic in TOPICS
+    ]
+
+
+def _leads(process: BrokerProcess, topic: str) -> bool:
+    partition = process.replicas.hosted.find(TopicPartition(topic, 0))
+    return partition is not None and partition.is_leader
+
+
+async def _ignored(work: Coroutine[Any, Any, Any]) -> None:
+    with suppress(KafkaError):
+        await work
