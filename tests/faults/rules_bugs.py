@@ -14,8 +14,9 @@ from unittest.mock import patch
 
 from kbroker.acl.acl import AclPattern, Acls, Permission
 from kbroker.acl.acl_rules import AclRules, SuperUsers, _OfType
-from kbroker.admin import acl_authorizer
+from kbroker.admin import acl_authorizer, followed_nodes
 from kbroker.admin.acl_authorizer import AclAuthorizer
+from kbroker.admin.followed_nodes import FollowedNodes
 from kbroker.apis import envelope, fetch, served_api
 from kbroker.apis.authorization import Handler, Need
 from kbroker.apis.fetch_answers import with_refused
@@ -30,12 +31,11 @@ def allow_seen_before_deny() -> AbstractContextManager[Any]:
     """New rules come into force in two steps: what allows, and then what denies."""
 
     async def read_some(self: AclAuthorizer, patterns: Any) -> None:
-        async with self._reading:
-            found = await self._stored.read(patterns)
-            self.rules.replace({p: _allowing(each) for p, each in found.items()})
-            await asyncio.sleep(0)
-            await asyncio.sleep(0.001)
-            self.rules.replace(found)
+        found = await self._stored.read(patterns)
+        self.rules.replace({p: _allowing(each) for p, each in found.items()})
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        self.rules.replace(found)
 
     return patch.object(AclAuthorizer, "_read_some", read_some)
 
@@ -106,17 +106,16 @@ def waiting_request_not_asked_again() -> AbstractContextManager[Any]:
 
 def lost_session_not_repaired() -> AbstractContextManager[Any]:
     """After a lost session only notifications that are still there are seen."""
-    return patch.object(acl_authorizer, "on_new_session", lambda _tree, _call: None)
+    return patch.object(followed_nodes, "on_new_session", lambda _tree, _call: None)
 
 
 def half_read_rules_in_force() -> AbstractContextManager[Any]:
     """All rules are read into those in force, which are emptied before."""
 
     async def read_all(self: AclAuthorizer) -> None:
-        async with self._reading:
-            self.rules = AclRules(self._super_users)
-            async for some in self._stored.every():
-                self.rules.replace(some)
+        self.rules = AclRules(self._super_users)
+        async for some in self._stored.every():
+            self.rules.replace(some)
 
     return patch.object(AclAuthorizer, "_read_all", read_all)
 
@@ -190,28 +189,28 @@ class _Open:
 @contextmanager
 def earlier_reading_ends_later() -> Iterator[None]:
     """Readings overtake each other."""
-    original = AclAuthorizer.__init__
+    original = FollowedNodes.__init__
 
-    def init(self: AclAuthorizer, *arguments: Any) -> None:
+    def init(self: FollowedNodes[Any], *arguments: Any) -> None:
         original(self, *arguments)
-        self._reading = _Open()  # type: ignore[assignment]
+        self._lock = _Open()  # type: ignore[assignment]
 
-    with patch.object(AclAuthorizer, "__init__", init):
+    with patch.object(FollowedNodes, "__init__", init):
         yield
 
 
 def failed_reading_forgotten() -> AbstractContextManager[Any]:
     """A pattern that could not be read when it had changed is not read again."""
 
-    async def apply(self: AclAuthorizer) -> None:
+    async def apply(self: FollowedNodes[Any]) -> None:
         some, is_stale = self._changed, self._is_stale
         self._changed, self._is_stale = {}, False
         try:
-            await (self._read_all() if is_stale else self._read_some(list(some)))
+            await (self._read_all() if is_stale else self.read(some))
         except TreeError:
             return
 
-    return patch.object(AclAuthorizer, "_apply", apply)
+    return patch.object(FollowedNodes, "_apply", apply)
 
 
 def unreadable_node_has_no_rules() -> AbstractContextManager[Any]:
@@ -227,25 +226,26 @@ def unreadable_node_has_no_rules() -> AbstractContextManager[Any]:
 
 def prefixed_rules_not_followed() -> AbstractContextManager[Any]:
     """Notifications of beginnings of names are not watched."""
-    original = AclAuthorizer.__init__
+    original = FollowedNodes.__init__
 
-    def init(self: AclAuthorizer, *arguments: Any) -> None:
+    def init(self: FollowedNodes[Any], *arguments: Any) -> None:
         original(self, *arguments)
         del self._watchers[1:]
 
-    return patch.object(AclAuthorizer, "__init__", init)
+    return patch.object(FollowedNodes, "__init__", init)
 
 
 def rules_read_after_the_start() -> AbstractContextManager[Any]:
     """A broker answers before it has read its rules."""
 
     async def start(self: AclAuthorizer) -> None:
-        acl_authorizer.on_new_session(self._tree, self._on_new_session)
+        followed = self._followed
+        followed_nodes.on_new_session(followed._tree, followed._on_new_session)
         await self._stored.create_paths()
-        for watcher in self._watchers:
+        for watcher in followed._watchers:
             await watcher.start()
-        self._applying.start()
-        self._on_new_session()
+        followed._applying.start()
+        followed._on_new_session()
 
     return patch.object(AclAuthorizer, "start", start)
 

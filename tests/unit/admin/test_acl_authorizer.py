@@ -19,7 +19,7 @@ from kbroker.acl.acl import (
 )
 from kbroker.acl.acl_filter import AclFilter
 from kbroker.acl.acl_rules import SuperUsers
-from kbroker.admin import acl_authorizer
+from kbroker.admin import followed_nodes
 from kbroker.admin.acl_admin import AclAdmin
 from kbroker.admin.acl_authorizer import AclAuthorizer, address_in_rules
 from kbroker.turns import turns
@@ -41,7 +41,7 @@ DENY = ALLOW._replace(permission=Permission.DENY, host="127.0.0.1")
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (zk_watchers, acl_authorizer):
+    for module in (zk_watchers, followed_nodes):
         monkeypatch.setattr(module, "RETRY_BACKOFF_S", 0.0)
 
 
