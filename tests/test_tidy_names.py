@@ -26,7 +26,6 @@ WILL_BE_USED = {
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
-    ("zk/embedded/embedded_tree.py", "renew"): "a broker that loses its session in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     # what holds clients to their limits
     ("quotas/client_limits.py", "limit_of"): "who counts what clients use",

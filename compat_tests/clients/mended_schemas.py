@@ -1,10 +1,11 @@
 """Answers whose schemas in kio cannot read what Apache Kafka sends.
 
-A transaction that has not begun began at -1, and kio knows no time before 1970. kio reads the types
-of fields, so annotations must not become text here.
+A transaction that has not begun began at -1, a delegation token that is refused ends then, and kio
+knows no time before 1970. kio reads the types of fields, so annotations must not become text here.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, make_dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from kio.index import load_response_schema
@@ -44,6 +45,30 @@ class DescribeTransactionsResponse:
     transaction_states: tuple[TransactionState, ...]
 
 
+_DELEGATION_TOKENS = range(38, 41)
+
+
+@cache
 def response_schema(key: int, version: int) -> Any:
     """The schema of an answer: kio's, or the one here."""
-    return DescribeTransactionsResponse if key == 65 else load_response_schema(key, version)
+    if key == 65:
+        return DescribeTransactionsResponse
+    schema = load_response_schema(key, version)
+    return _with_numbers(schema) if key in _DELEGATION_TOKENS else schema
+
+
+def _with_numbers(schema: Any) -> Any:
+    """The same with times as numbers of milliseconds."""
+    mended = []
+    for each in fields(schema):
+        kind = each.metadata.get("kafka_type")
+        is_time = kind == "datetime_i64"
+        metadata = {"kafka_type": "int64"} if is_time else each.metadata
+        mended.append((each.name, i64 if is_time else each.type, field(metadata=metadata)))
+    constants = {
+        name: getattr(schema, name)
+        for name in ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
+    }
+    return make_dataclass(
+        schema.__name__, mended, namespace=constants, frozen=True, slots=True, kw_only=True
+    )

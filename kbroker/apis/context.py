@@ -50,6 +50,7 @@ from kbroker.unserved import Unserved
 
 if TYPE_CHECKING:
     from kbroker.admin.acl_admin import AclAdmin  # which few brokers have
+    from kbroker.admin.delegation_token_manager import DelegationTokenManager
     from kbroker.apis.audit_log import AuditLog
     from kbroker.apis.request_tracer import RequestTracer
 
@@ -84,6 +85,7 @@ class Services:
     authorizer: Authorizer = ALLOW_ALL
     acls: AclAdmin | None = None  # the authorizer's rules; None: there is none that has some
     audit: AuditLog | None = None  # given if there is an authorizer
+    tokens: DelegationTokenManager | None = None  # None: nobody could sign any
     quotas: Quotas | None = None
     refusals: RefusedRequests | None = None  # None: the log has none
     tracer: RequestTracer | None = None  # None: nobody follows the requests

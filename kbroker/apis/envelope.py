@@ -64,9 +64,11 @@ def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if header.api_version not in inner_api.versions:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    principal, has_token = decode_principal(request.request_principal)
     connection = replace(
         ctx.connection,
-        principal=decode_principal(request.request_principal),
+        principal=principal,
+        has_token=has_token,
         peer_host=unpack_address(bytes(request.client_host_address)),
         is_forwarded=True,
     )

@@ -33,6 +33,7 @@ BOOTSTRAP = "bootstrap.servers"
 
 _PROTOCOL, _MECHANISM = "security.protocol", "sasl.mechanism"
 _JAAS, _USERNAME, _PASSWORD = "sasl.jaas.config", "sasl.username", "sasl.password"
+_DELEGATION = "tokenauth"  # in the JAAS entry: the name is that of a delegation token
 _CA_FILE, _CA_TEXT = "ssl.ca.location", "ssl.ca.pem"
 _TRUST_FILE, _TRUST_TYPE = "ssl.truststore.location", "ssl.truststore.type"
 _CERTIFICATE_FILE, _CERTIFICATE_TEXT = "ssl.certificate.location", "ssl.certificate.pem"
@@ -181,7 +182,13 @@ def _login(values: Mapping[str, str]) -> Login:
     if not username or password is None:
         missing = _USERNAME if not username else _PASSWORD
         raise _refusal(f"{missing} is missing: give it, or username and password in {_JAAS}")
-    return Login(mechanism=mechanism, username=username, password=password)
+    is_by_delegation = mechanism != "PLAIN" and fields.get(_DELEGATION, "").lower() == "true"
+    return Login(
+        mechanism=mechanism,
+        username=username,
+        password=password,
+        is_by_delegation=is_by_delegation,
+    )
 
 
 def jaas_fields(text: str) -> dict[str, str] | None:

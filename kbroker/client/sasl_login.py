@@ -56,6 +56,12 @@ def _sentence(login: Login, failure: LoginFailedError) -> str:
             f"the broker refuses the token for a login with {login.mechanism} ({failure}): its log "
             "says why, such as another issuer or audience than it expects"
         )
+    if failure.trouble is LoginTrouble.REFUSED and login.is_by_delegation:
+        return (
+            f"the broker refuses the delegation token {login.username} with {login.mechanism} "
+            f"({failure}): it has ended, or its brokers have another secret now; its owner sees "
+            "that with `kbroker token list`"
+        )
     if failure.trouble is LoginTrouble.REFUSED:
         return (
             f"the broker refuses the login of {login.username} with {login.mechanism} "

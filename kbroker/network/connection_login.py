@@ -89,7 +89,7 @@ class ConnectionLogin:
         if gate.passes(frame, logins.steady_ms()):
             return False
         now = logins.now()
-        if gate.asks_slow_judge:
+        if gate.asks_slow_judge(frame):
             kept = bytes(frame)  # the buffer need not stay
             work = partial(self._step_of_judge, kept, now)
             judged = logins.run(network_of(self._connection.peer_host), work)

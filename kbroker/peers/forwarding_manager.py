@@ -131,7 +131,7 @@ class _Attempts:
         header, connection, request = self._header, self._connection, self._request
         envelope = EnvelopeRequest(
             request_data=encode(request, header.api_version, encode_request_header(header)),
-            request_principal=encode_principal(connection.principal),
+            request_principal=encode_principal(connection.principal, connection.has_token),
             client_host_address=pack_address(connection.peer_host),
         )
         response: EnvelopeResponse = await client.send(envelope, timeout_ms=timeout_ms)
@@ -156,22 +156,27 @@ class _Attempts:
         return answer
 
 
-def encode_principal(principal: str) -> bytes:
-    """A principal ("User:alice") in the form that an Envelope holds."""
+def encode_principal(principal: str, has_token: bool) -> bytes:
+    """A principal ("User:alice") in the form that an Envelope holds, and whether it has logged in
+    by a delegation token.
+    """
     kind, _, name = principal.partition(":")
-    data = DefaultPrincipalData(type=kind, name=name)
+    data = DefaultPrincipalData(type=kind, name=name, token_authenticated=has_token)
     return encode(data, PRINCIPAL_VERSION, PRINCIPAL_VERSION.to_bytes(2, "big"))
 
 
-def decode_principal(data: bytes | None) -> str:
-    """The principal in an Envelope. Raises KafkaError PRINCIPAL_DESERIALIZATION_FAILURE."""
+def decode_principal(data: bytes | None) -> tuple[str, bool]:
+    """Read a principal in an Envelope, and whether it has logged in by a delegation token.
+
+    Raises KafkaError PRINCIPAL_DESERIALIZATION_FAILURE.
+    """
     try:
         if data is None or int.from_bytes(data[:2], "big") != PRINCIPAL_VERSION:
             raise ProtocolError("no principal of version 0")
         principal, _ = decode(DefaultPrincipalData, PRINCIPAL_VERSION, data, 2)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return f"{principal.type}:{principal.name}"
+    return f"{principal.type}:{principal.name}", principal.token_authenticated
 
 
 def pack_address(host: str) -> bytes:

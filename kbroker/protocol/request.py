@@ -64,6 +64,7 @@ class ConnectionInfo:
     peer_host: str
     peer_port: int
     principal: str = "User:ANONYMOUS"
+    has_token: bool = False  # it has logged in by a delegation token
     certificate: bytes | None = None  # of the client, in DER; the handshake has checked it
     client_id: str | None = None  # as it said when it asked for versions; others may follow
     client_software_name: str = "unknown"

@@ -115,7 +115,9 @@ def client_tokens(login: Login, nonce: str, derive: Derive) -> _Tokens:
 
 def _scram_tokens(login: Login, nonce: str, derive: Derive) -> _Tokens:
     mechanism = SCRAM_MECHANISMS[login.mechanism]
-    scram = ScramClient(mechanism, login.username, login.password, nonce, derive)
+    scram = ScramClient(
+        mechanism, login.username, login.password, nonce, derive, is_token=login.is_by_delegation
+    )
     challenge = yield scram.first()
     proved = yield scram.final(challenge)
     scram.check(proved)

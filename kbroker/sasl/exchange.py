@@ -15,6 +15,7 @@ class Identity(NamedTuple):
     name: str  # of the principal User:name
     is_token: bool = False  # by a delegation token
     expires_at_ms: int | None = None  # by the clock on the wall; None: does not
+    owner: str | None = None  # of the token: the principal that has to come of the name
 
 
 class Turn(NamedTuple):

@@ -19,11 +19,13 @@ class NoTokenError(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A user, and the mechanism by which the user logs in: with a name and a password, or for
-    OAUTHBEARER with what the source of tokens gives.
+    """A user, and the mechanism by which the user logs in: with a name and a password, with the id
+    of a delegation token and its signature in their place (SCRAM), or for OAUTHBEARER with what the
+    source of tokens gives.
     """
 
     mechanism: str
     username: str = ""
     password: str = field(default="", repr=False)
+    is_by_delegation: bool = False  # the name is that of a token (KIP-48)
     tokens: TokenSource | None = field(default=None, repr=False)

@@ -72,6 +72,7 @@ class Offer(NamedTuple):
     begin: Callable[[], Exchange]
     session_ms_max: int = 0  # connections.max.reauth.ms; 0: no bound but that of a token
     is_slow: bool = False  # its judge takes longer than a loop may be held
+    slow_sign: bytes = b""  # it does so for a frame with this in it only
 
 
 AnswerVersions = Callable[[RequestHeader, memoryview], Message]
@@ -104,10 +105,12 @@ class LoginGate:
         self._is_bare = False
         self._again_ms: int | None = None
 
-    @property
-    def asks_slow_judge(self) -> bool:
-        """True if the next frame should be received on a thread."""
-        return self._state is _State.TOKENS and self._offers[self._mechanism].is_slow
+    def asks_slow_judge(self, frame: memoryview) -> bool:
+        """Whether the next frame should be received on a thread."""
+        if self._state is not _State.TOKENS:
+            return False
+        offer = self._offers[self._mechanism]
+        return offer.is_slow and offer.slow_sign in bytes(frame)
 
     def passes(self, frame: memoryview, steady_ms: float) -> bool:
         """True for most frames of a session; any other has to be received."""

@@ -11,7 +11,7 @@ import hmac
 
 from kbroker.sasl.sasl_names import escaped
 from kbroker.sasl.scram_keys import ITERATIONS_MIN, Derive, ScramMechanism, encoded
-from kbroker.sasl.scram_messages import NO_BINDING, ScramError, as_text, from_base64
+from kbroker.sasl.scram_messages import BY_DELEGATION, NO_BINDING, ScramError, as_text, from_base64
 
 _ITERATIONS_OF_SERVERS_MAX = 1_000_000  # more would keep the client busy for seconds
 _DIGITS_MAX = 9
@@ -27,13 +27,18 @@ class ScramClient:
         password: str,
         nonce: str,
         derive: Derive = ScramMechanism.salted,
+        *,
+        is_token: bool = False,
     ) -> None:
-        """`nonce`: printable, random, without commas."""
+        """`nonce`: printable, random, without commas. `is_token`: name and password are id and
+        signature of a delegation token.
+        """
         self._mechanism = mechanism
         self._derive = derive
         self._password = password
         self._nonce = nonce
-        self._first_bare = f"n={escaped(username)},r={nonce}"
+        extension = f",{BY_DELEGATION}" if is_token else ""
+        self._first_bare = f"n={escaped(username)},r={nonce}{extension}"
         self._server_signature = b""
 
     def first(self) -> bytes:

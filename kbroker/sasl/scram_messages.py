@@ -14,6 +14,8 @@ from kbroker.sasl.scram_keys import decoded
 
 NO_BINDING = "n,,"
 """The header of a client without channel binding that acts for nobody else."""
+BY_DELEGATION = "tokenauth=true"
+"""The extension of a client that logs in by a delegation token (KIP-48)."""
 
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[^\0,]+)*"

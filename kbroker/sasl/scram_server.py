@@ -39,6 +39,13 @@ MakeUp = Callable[[str], ScramCredential]
 """Makes up a credential for a name: always the same one, also at other brokers."""
 
 
+def made_up_name(name: str, is_token: bool) -> str:
+    """The name for which a credential is made up: for a token one that no user can have. Asked for
+    in both ways, a name that is nobody's gets two salts, as a user's does.
+    """
+    return f"{name}\0token" if is_token else name
+
+
 class ScramServer:
     """An exchange of two messages from the client."""
 
@@ -68,10 +75,8 @@ class ScramServer:
         if first.authzid not in ("", first.username):
             # before the user is looked up, so that it tells nothing about users
             raise LoginRefusedError("it asks to act for another", said=OTHER_AUTHZID)
-        # For all, so that it takes all the same time; for a token by a name that no user can have:
-        # asked for in both ways, a name that is nobody's gets two salts, as a user's does.
-        name = f"{first.username}\0token" if first.is_token else first.username
-        made_up = self._make_up(name)
+        # For all, so that it takes all the same time.
+        made_up = self._make_up(made_up_name(first.username, first.is_token))
         user = self._find(first.username, first.is_token)
         if user is not None and user.credential.is_strong:
             self._credential, self._identity = user

@@ -42,6 +42,7 @@ _NOTIFICATIONS = frozenset(
         zk_paths.LOG_DIR_EVENT_NOTIFICATION,
         zk_paths.ACL_CHANGES,
         zk_paths.EXTENDED_ACL_CHANGES,
+        zk_paths.DELEGATION_TOKEN_CHANGES,
     }
 )
 _AT_ONCE = 512  # requests under way; progress is reported between two such rows

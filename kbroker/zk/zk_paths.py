@@ -56,6 +56,8 @@ ACL = "/kafka-acl"
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL = "/kafka-acl-extended"
 EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
+DELEGATION_TOKENS = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES = "/delegation_token/token_changes"  # noqa: S105  where they are
 
 DEFAULT_ENTITY = "<default>"
 # Fields that Kafka does not have, and ignores: of a registration, and of a partition's state.

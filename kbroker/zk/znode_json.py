@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-_2_31 = 1 << 31
+_2_31, _2_63 = 1 << 31, 1 << 63
 
 
 class ZnodeFormatError(Exception):
@@ -37,6 +37,13 @@ def int32(value: object) -> int:
     """A number of 32 bits. Raises ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or not -_2_31 <= value < _2_31:
         raise ValueError(f"{value!r} is not a 32-bit number")
+    return value
+
+
+def int64(value: object) -> int:
+    """A number of 64 bits. Raises ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -_2_63 <= value < _2_63:
+        raise ValueError(f"{value!r} is not a 64-bit number")
     return value
 
 

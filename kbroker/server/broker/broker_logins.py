@@ -41,7 +41,7 @@ from kbroker.sasl.scram_keys import ScramCredential, ScramMechanism
 from kbroker.server.background.fair_threads import FairThreads
 from kbroker.server.broker.broker_principals import BrokerPrincipals
 from kbroker.server.broker.first_user import add_first_user
-from kbroker.server.broker.login_offers import LoginMeans, judge_of, offers_of
+from kbroker.server.broker.login_offers import FindToken, LoginMeans, judge_of, offers_of
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.login_secret import login_secret
 from kbroker.zk.zk_utils import ZkUtils
@@ -76,6 +76,7 @@ class BrokerLogins:
         self._services = services
         self._clock = clock
         self._credentials = CredentialCache()
+        self._find_token = self._token_finder()
         self._secret = b""
         self._judges: dict[str, ListenerJudge] = {}
         self._threads = FairThreads(_THREADS, "login")
@@ -122,12 +123,17 @@ class BrokerLogins:
 
     def at(self, listener: str) -> ListenerLogins:
         """The logins at a listener. Raises ConfigError."""
-        means = LoginMeans(self._credentials.find, self._make_up, self._judge)
+        means = LoginMeans(self._credentials.find, self._make_up, self._judge, self._find_token)
         offers = self._offers[listener] = _OffersInForce(self._config, listener, means)
         principals = self._principals[listener] = BrokerPrincipals(self._config(), listener)
 
         def let_in(connection: ConnectionInfo, identity: Identity) -> None:
+            connection.has_token = identity.is_token
             principals.settle(connection, identity.name)
+            if identity.owner not in (None, connection.principal):
+                raise ProtocolError(
+                    f"it has a token of {identity.owner}, and is {connection.principal} here"
+                )
 
         return ListenerLogins(
             begin=lambda connection: LoginGate(offers.now(), partial(self._versions, connection)),
@@ -155,6 +161,13 @@ class BrokerLogins:
         at the listener. Raises ProtocolError if there is none.
         """
         self._principals[connection.listener_name].settle(connection, login_name)
+
+    def _token_finder(self) -> FindToken | None:
+        if self._services.tokens is None:
+            return None
+        from kbroker.admin.token_users import TokenUsers  # few brokers have tokens
+
+        return TokenUsers(self._services.tokens, self._make_up).find
 
     def _make_up(self, mechanism: ScramMechanism, name: str) -> ScramCredential:
         return self._credentials.made_up.credential(self._secret, mechanism, name)

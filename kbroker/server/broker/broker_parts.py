@@ -78,6 +78,7 @@ from kbroker.server.broker.broker_listeners import (
 from kbroker.server.broker.broker_quotas import follow_quotas
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_storage import BrokerStorage
+from kbroker.server.broker.broker_tokens import with_tokens
 from kbroker.server.broker.connection_limits import follow_limits
 from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
 from kbroker.server.broker.surroundings import Channels, Surroundings
@@ -160,6 +161,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     authorizer, services = authorized(storage, services, around.clock)
+    services = with_tokens(storage, services, around.clock)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
     logins = logins_of(config, data.config, data.dynamic_configs, services, around.clock)

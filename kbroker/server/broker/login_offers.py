@@ -39,12 +39,19 @@ _KAFKAS_HANDLERS = {
 _NOT_SERVED = ("GSSAPI",)
 
 
+_TOKEN_SIGN = b"tokenauth="  # in the first message of SCRAM, by a delegation token (KIP-48)
+
+FindToken = Callable[[ScramMechanism, str], ScramUser | None]
+"""Finds a delegation token by its id; takes its time."""
+
+
 class LoginMeans(NamedTuple):
     """The means of a broker that logins at all its listeners need."""
 
     find_user: Callable[[str, str], ScramUser | None]  # by mechanism and name
     make_up: Callable[[ScramMechanism, str], ScramCredential]  # for names without one
     judge: Callable[[str], ListenerJudge]  # of the tokens of a listener; raises ConfigError
+    find_token: FindToken | None = None  # given if there are delegation tokens
 
 
 def check_logins(config: KafkaConfig, listener: str) -> None:
@@ -83,18 +90,17 @@ def _offer(listener: str, mechanism: str, settings: MechanismSettings, means: Lo
         return _bearer_offer(means.judge(listener), settings)
     handler = settings.handler if settings.handler != _KAFKAS_HANDLERS[mechanism] else None
     name = f"{listener_prefix(listener, mechanism)}{_HANDLER}"
-    begin: Callable[[], Exchange]
     if mechanism != "PLAIN":
         if handler is not None:
             raise invalid_value(name, handler, "SCRAM checks logins by the users of the cluster")
+        has_tokens = means.find_token is not None
         begin = partial(_begin_scram, mechanism, means)
+        return Offer(begin, settings.max_reauth_ms, has_tokens, slow_sign=_TOKEN_SIGN)
+    if handler is None:
+        check = check_of(settings.passwords())
     else:
-        if handler is None:
-            check = check_of(settings.passwords())
-        else:
-            check = partial(_checked, loaded(name, handler))
-        begin = partial(PlainServer, check)
-    return Offer(begin, settings.max_reauth_ms, is_slow=handler is not None)
+        check = partial(_checked, loaded(name, handler))
+    return Offer(partial(PlainServer, check), settings.max_reauth_ms, is_slow=handler is not None)
 
 
 def _bearer_offer(judge: ListenerJudge, settings: MechanismSettings) -> Offer:
@@ -105,10 +111,13 @@ def _bearer_offer(judge: ListenerJudge, settings: MechanismSettings) -> Offer:
 
 
 def _begin_scram(mechanism: str, means: LoginMeans) -> Exchange:
-    def find(name: str, is_token: bool) -> ScramUser | None:
-        return None if is_token else means.find_user(mechanism, name)
-
     scram, nonce = SCRAM_MECHANISMS[mechanism], secrets.token_urlsafe(_NONCE_BYTES)
+
+    def find(name: str, is_token: bool) -> ScramUser | None:
+        if not is_token:
+            return means.find_user(mechanism, name)
+        return None if means.find_token is None else means.find_token(scram, name)
+
     return ScramServer(scram, find, nonce, partial(means.make_up, scram))
 
 

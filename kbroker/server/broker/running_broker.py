@@ -151,6 +151,10 @@ async def _follow_settings(parts: BrokerParts, undo: AsyncExitStack) -> None:
     if parts.authorizer is not None:  # before anybody is answered
         await parts.authorizer.start()
         undo.push_async_callback(parts.authorizer.stop)
+    tokens = parts.services.tokens
+    if tokens is not None:  # before anybody logs in
+        await tokens.start()
+        undo.push_async_callback(tokens.stop)
     if parts.logins is not None:  # which may add a user
         undo.callback(parts.logins.stop)
         await parts.logins.start(parts.storage.zk)

@@ -130,9 +130,10 @@ async def test_what_cannot_be_passed_on_is_refused_outside(
 
 
 def test_a_principal_is_packed_as_kafka_packs_it() -> None:
-    assert encode_principal("User:ANONYMOUS") == ANONYMOUS
-    assert decode_principal(ANONYMOUS) == "User:ANONYMOUS"
-    assert decode_principal(encode_principal("User:CN=a:b,O=é")) == "User:CN=a:b,O=é"
+    assert encode_principal("User:ANONYMOUS", has_token=False) == ANONYMOUS
+    assert decode_principal(ANONYMOUS) == ("User:ANONYMOUS", False)
+    for principal in (("User:CN=a:b,O=é", False), ("User:ann", True)):
+        assert decode_principal(encode_principal(*principal)) == principal
 
 
 def test_a_principal_of_another_version_is_none() -> None:

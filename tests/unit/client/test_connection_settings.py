@@ -106,6 +106,28 @@ def test_fields_of_a_login_come_in_any_order_and_quotes(fields: str, password: s
     assert found.login == Login(mechanism="SCRAM-SHA-512", username="ann", password=password)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "text", "is_by_delegation"),
+    [
+        ("SCRAM-SHA-512", 'tokenauth="true"', True),
+        ("SCRAM-SHA-256", "tokenauth=True", True),
+        ("SCRAM-SHA-256", 'tokenauth="false"', False),
+        ("PLAIN", 'tokenauth="true"', False),
+    ],
+)
+def test_an_entry_says_whether_its_name_is_that_of_a_delegation_token(
+    mechanism: str, text: str, is_by_delegation: bool
+) -> None:
+    found = settings(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism,
+        sasl_jaas_config=f"{JAAS[:-1]} {text};",
+    )
+
+    assert found.login is not None
+    assert found.login.is_by_delegation is is_by_delegation
+
+
 def test_a_password_by_itself_replaces_that_of_a_login_of_java() -> None:
     found = settings(
         security_protocol="SASL_PLAINTEXT",

@@ -104,6 +104,20 @@ def test_a_wrong_password_is_told_in_the_brokers_words_too() -> None:
     assert "refuses the login of ann with PLAIN (Invalid credentials): check name" in sentence
 
 
+def test_a_token_that_is_refused_is_named_as_one() -> None:
+    refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
+    by_token = Login(
+        mechanism="SCRAM-SHA-256", username="an-id", password="se;cret", is_by_delegation=True
+    )
+    broker = FakeBroker(CONSENT, refusal)
+
+    with pytest.raises(ClientError, match="refuses the delegation token an-id") as refused:
+        log_in(broker.ask, by_token, "h:1")
+
+    assert "se;cret" not in refused.value.sentence
+    assert broker.asked[1].auth_bytes.endswith(b",tokenauth=true")
+
+
 def test_a_broker_that_cannot_prove_that_it_knows_the_password_is_not_trusted() -> None:
     broker = FakeBroker(CONSENT, SaslAuthenticateResponse(auth_bytes=b"r=mine,s=,i=4096"))
 

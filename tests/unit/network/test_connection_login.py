@@ -21,6 +21,7 @@ from tests.fakes.requests.login_listener import (
 from tests.fakes.running.waiting import until
 from tests.unit.sasl.logins import (
     ANN,
+    BOB,
     USERS,
     WRONG,
     answer_versions,
@@ -152,6 +153,19 @@ async def test_a_judge_that_takes_its_time_keeps_its_own_connection_waiting() ->
     assert len(await client.answers()) == 1
     assert (client.principal, gone.principal) == ("User:ann", "User:ANONYMOUS")
     assert len(passed) == 1
+
+
+async def test_only_frames_with_the_sign_of_a_slow_judge_go_to_a_thread() -> None:
+    offer = Offer(lambda: PlainServer(USERS), is_slow=True, slow_sign=b"bob")
+    listener = LoginListener(lambda: LoginGate({"PLAIN": offer}, answer_versions))
+    quick, slow = await listener.connect(), await listener.connect()
+
+    assert len(await quick.send(*ALL_OF_A_LOGIN)) == 3
+    assert len(await slow.send(versions(), handshake(), authenticate(BOB))) == 2
+    assert len(listener.judged) == 1
+    listener.judged[0]()
+    assert len(await slow.answers()) == 1
+    assert (quick.principal, slow.principal) == ("User:ann", "User:bob")
 
 
 @pytest.mark.parametrize("is_slow", [False, True])

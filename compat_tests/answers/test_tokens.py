@@ -1,0 +1,21 @@
+"""Raw sequences of delegation tokens, held against what Apache Kafka 3.9.2 and 4.3.1 answered to the
+same.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compat_tests.answers.tokens import RECORDED, kbroker, play, unexplained
+
+
+def test_delegation_tokens_are_answered_as_apache_kafka_answers_them(target: str) -> None:
+    if target != "kbroker":
+        pytest.skip("starts a kbroker with tokens")
+    with kbroker() as stage:
+        ours = play(stage)
+
+    assert len(ours) >= 60
+    assert unexplained(ours, json.loads(RECORDED.read_text())) == []
