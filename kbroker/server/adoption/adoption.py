@@ -23,6 +23,7 @@ from kbroker.model import (
     TRANSACTION_STATE_TOPIC,
 )
 from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
+from kbroker.server.adoption.adopted_tokens import token_ops
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.internal_log import hashed_ids, likely_partition_count, producer_ids
 from kbroker.server.adoption.kafka_directory import FoundDirectory, look_at_directory
@@ -97,6 +98,7 @@ class Adoption:
                 *(op for topic in plan.topics for op in topic_ops(topic, broker_id)),
                 *_entity_ops(plan),
                 *_acl_ops(plan),
+                *token_ops(plan.tokens),
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
         )

@@ -40,6 +40,11 @@ def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
     if plan.acls:
         count = sum(map(len, plan.acls.values()))
         parts.append(f"{_count(count, 'rule')} of access")
+    if plan.tokens:
+        parts.append(
+            f"{_count(len(plan.tokens), 'delegation token')}, which log in under the secret that "
+            "signed them (delegation.token.secret.key)"
+        )
     parts.extend(_unknowns(plan))
     behind = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.behind]
     if behind:

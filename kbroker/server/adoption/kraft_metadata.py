@@ -59,6 +59,7 @@ class ClusterMetadata:
     scram_credentials: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
     quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     acls: dict[UUID, kinds.AccessControlEntryRecord] = field(default_factory=dict)
+    tokens: dict[str, kinds.DelegationTokenRecord] = field(default_factory=dict)
     next_producer_id: int = 0
 
 
@@ -158,6 +159,10 @@ def _apply_security(metadata: ClusterMetadata, message: Message) -> None:
         metadata.acls[message.id] = message
     elif isinstance(message, kinds.RemoveAccessControlEntryRecord):
         metadata.acls.pop(message.id, None)
+    elif isinstance(message, kinds.DelegationTokenRecord):
+        metadata.tokens[message.token_id] = message
+    elif isinstance(message, kinds.RemoveDelegationTokenRecord):
+        metadata.tokens.pop(message.token_id, None)
     elif isinstance(message, kinds.ClientQuotaRecord):
         _apply_quota(metadata, message)
 

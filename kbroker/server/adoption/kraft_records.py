@@ -125,6 +125,19 @@ class ProducerIdsRecord(Message):
     next_producer_id: int = wire("int64", default=0)
 
 
+@message(key=10, versions="0", flexible="0+")
+class DelegationTokenRecord(Message):
+    """A delegation token was made or renewed; principals are like User:ann."""
+
+    owner: str = wire("string", default="")
+    requester: str = wire("string", default="")
+    renewers: list[str] = wire("[]string", default=[])
+    issue_timestamp: int = wire("int64", default=0)
+    max_timestamp: int = wire("int64", default=0)
+    expiration_timestamp: int = wire("int64", default=0)
+    token_id: str = wire("string", default="")
+
+
 @message(key=18, versions="0", flexible="0+")
 class AccessControlEntryRecord(Message):
     """A rule of the authorizer (an ACL)."""
@@ -173,6 +186,13 @@ class AbortTransactionRecord(Message):
     reason: str | None = wire("string", nullable="0+", default=None, tag=0)
 
 
+@message(key=26, versions="0", flexible="0+")
+class RemoveDelegationTokenRecord(Message):
+    """A delegation token was removed."""
+
+    token_id: str = wire("string", default="")
+
+
 _KINDS: dict[int, type[Message]] = {
     kind.spec.key: kind
     for kind in (
@@ -184,12 +204,14 @@ _KINDS: dict[int, type[Message]] = {
         UserScramCredentialRecord,
         ClientQuotaRecord,
         ProducerIdsRecord,
+        DelegationTokenRecord,
         AccessControlEntryRecord,
         RemoveAccessControlEntryRecord,
         RemoveUserScramCredentialRecord,
         BeginTransactionRecord,
         EndTransactionRecord,
         AbortTransactionRecord,
+        RemoveDelegationTokenRecord,
     )
     if kind.spec.key is not None
 }

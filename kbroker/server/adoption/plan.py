@@ -30,12 +30,14 @@ from kbroker.admin.host_names import may_be_host
 from kbroker.admin.internal_topics import new_topic
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
 from kbroker.config.topic_config import KEEP_ALL, for_one_replica, usable_overrides
+from kbroker.delegation_tokens.delegation_token import DelegationToken
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.quotas.quota_entity import QuotaError, checked_entity
 from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
+from kbroker.server.adoption.adopted_tokens import usable_tokens
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY, ClusterMetadata, KraftTopic
 from kbroker.zk.nodes.topic_ops import TopicWithLogs
@@ -69,6 +71,7 @@ class AdoptionPlan:
     users: Mapping[str, Mapping[str, str]]  # what is stored of each, by mechanism
     quotas: Mapping[Place, Mapping[str, str]]  # what is stored of each entity, by key
     acls: Mapping[AclPattern, Acls]  # the rules of access
+    tokens: tuple[DelegationToken, ...]
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
     leaving: tuple[str, ...]  # -delete directories, removed soon
@@ -114,6 +117,7 @@ def make_plan(
         dropped.update(set(recorded or {}) - set(usable_overrides(recorded or {})))
     acls, lost_acls = _acls(metadata)
     quotas, lost_quotas = _quotas(metadata)
+    tokens, lost_tokens = usable_tokens(metadata)
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
     return AdoptionPlan(
@@ -130,10 +134,11 @@ def make_plan(
         users=_users(metadata),
         quotas=quotas,
         acls=acls,
+        tokens=tokens,
         refused=refused,
         left=(
             *_left_files(directories, moved),
-            *_left_metadata(metadata, elsewhere, lost_acls, lost_quotas),
+            *_left_metadata(metadata, elsewhere, (lost_acls, lost_tokens, lost_quotas)),
         ),
         leaving=tuple(name for name in moved if name.endswith("-delete")),
     )
@@ -359,14 +364,16 @@ def _goes_on(name: str, found: Collection[TopicPartition]) -> bool:
 
 
 def _left_metadata(
-    metadata: ClusterMetadata | None, elsewhere: int, lost_acls: int, lost_quotas: int
+    metadata: ClusterMetadata | None, elsewhere: int, lost: tuple[int, int, int]
 ) -> list[str]:
+    """`lost`: rules, tokens and quotas that the tree cannot have."""
     if metadata is None:
         return []
     counts = (
         (elsewhere, "topics without a partition here"),
-        (lost_acls, "rules of access that the tree cannot have"),
-        (lost_quotas, "quotas that the tree cannot have"),
+        (lost[0], "rules of access that the tree cannot have"),
+        (lost[1], "delegation tokens that the tree cannot have"),
+        (lost[2], "quotas that the tree cannot have"),
         (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),
     )
     return [f"{what} ({count})" for count, what in counts if count]

@@ -108,7 +108,11 @@ def test_logins_are_kept_and_what_cannot_be_taken_over_is_counted() -> None:
     broker = kinds.ConfigRecord(resource_type=4, resource_name="1", name="log.retention.ms")
     broker.value = "7"
 
-    there = replay([login, quota, acl, broker, kinds.ProducerIdsRecord(next_producer_id=2000)])
+    token = kinds.DelegationTokenRecord(token_id="t", owner="User:u", requester="User:u")
+
+    there = replay(
+        [login, quota, acl, broker, token, kinds.ProducerIdsRecord(next_producer_id=2000)]
+    )
     gone = replay(
         [
             login,
@@ -117,6 +121,8 @@ def test_logins_are_kept_and_what_cannot_be_taken_over_is_counted() -> None:
             no_quota,
             acl,
             kinds.RemoveAccessControlEntryRecord(id=UUID(int=9)),
+            token,
+            kinds.RemoveDelegationTokenRecord(token_id="t"),
         ]
     )
 
@@ -124,12 +130,13 @@ def test_logins_are_kept_and_what_cannot_be_taken_over_is_counted() -> None:
         ("u", 1): "salt=c2FsdA==,stored_key=a2V5,server_key=aXQ=,iterations=4096"
     }
     assert there.quotas == {(("user", "u"),): {"producer_byte_rate": 1.0}}
-    assert len(there.acls) == 1
+    assert (len(there.acls), len(there.tokens)) == (1, 1)
     assert there.other_settings == {(4, "1", "log.retention.ms"): "7"}
     assert there.next_producer_id == 2000
     assert not gone.scram_credentials
     assert not gone.quotas
     assert not gone.acls
+    assert not gone.tokens
 
 
 # ---- files

@@ -9,10 +9,12 @@ import pytest
 
 from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResourceType, PatternType, Permission
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.delegation_tokens.delegation_token import DelegationToken
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.model import TopicPartition
 from kbroker.server.adoption import kraft_records as kinds
+from kbroker.server.adoption.adopted_tokens import token_ops
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
@@ -262,6 +264,11 @@ def test_what_the_metadata_has_beyond_topics_is_counted() -> None:
             resource_type=2, resource_name="t", pattern_type=4, principal="User:ann", host="*",
             operation=operation, permission_type=2,
         )  # fmt: skip
+    for token_id, owner in (("id", "User:ann"), ("a/b", "User:ann"), ("other", "ann")):
+        metadata.tokens[token_id] = kinds.DelegationTokenRecord(
+            token_id=token_id, owner=owner, requester="User:bob", renewers=["User:é"],
+            issue_timestamp=1, expiration_timestamp=2, max_timestamp=3,
+        )  # fmt: skip
     metadata.topics[OTHER_ID] = KraftTopic("elsewhere", OTHER_ID)
 
     made = plan(directory(found("t", 0, topic_id=ID), foreign=("photos",)), metadata=metadata)
@@ -270,6 +277,12 @@ def test_what_the_metadata_has_beyond_topics_is_counted() -> None:
         "photos",
         "topics without a partition here (1)",
         "rules of access that the tree cannot have (1)",
+        "delegation tokens that the tree cannot have (2)",
     )
     pattern = AclPattern(AclResourceType.TOPIC, "t", PatternType.PREFIXED)
     assert made.acls == {pattern: (Acl("User:ann", "*", AclOperation.READ, Permission.DENY),)}
+    token = DelegationToken("id", "User:ann", "User:bob", ("User:é",), 1, 2, 3)
+    assert made.tokens == (token,)
+    assert [each.path for each in token_ops(made.tokens)] == [
+        "/delegation_token", "/delegation_token/tokens", "/delegation_token/tokens/id",
+    ]  # fmt: skip
