@@ -49,6 +49,9 @@ _COMMANDS = {
     "quota": LazyCommand(
         "kbroker.cli.quota.commands", "quota", "List, set and unset quotas of clients."
     ),
+    "token": LazyCommand(
+        "kbroker.cli.token.commands", "token", "Make, list, renew and expire delegation tokens."
+    ),
     "cluster": LazyCommand(
         "kbroker.cli.cluster.commands", "cluster", "Show brokers, elect leaders, move partitions."
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -18,6 +18,18 @@ def parse_properties(text: str) -> dict[str, str]:
         assert match is not None, "the pattern matches every line"
         values[_unescape(match[1])] = _unescape(match[2]).rstrip()
     return values
+
+
+def properties_text(values: Mapping[str, str]) -> str:
+    r"""Settings as `parse_properties`, Java and librdkafka's tools read them: a value of several
+    lines is on as many, each but the last with `\n` and a backslash at its end.
+    """
+    lines = []
+    for name, value in values.items():
+        escaped = value.replace("\\", "\\\\").strip()
+        folded = "\\n\\\n".join(escaped.splitlines())
+        lines.append(f"{name}={folded}\n")
+    return "".join(lines)
 
 
 def _logical_lines(text: str) -> Iterator[str]:

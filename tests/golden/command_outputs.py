@@ -4,7 +4,8 @@
 
 A session is a text: lines that begin with `$ ` are commands, what they printed follows them (`1|`
 standard output, `2|` standard error, `exit N` where it is not 0), other lines are comments. All of
-them are played in the order of their names against one broker, beside a second one. A comment after a command, set off
+them are played in the order of their names against one broker, beside a second one, and a third one that its users log in
+to. A comment after a command, set off
 by two spaces, says how it runs:
 
     on N columns              on a terminal of that width, with standard error on it too
@@ -45,7 +46,9 @@ HOME = Path(__file__).parent / "cli"
 _ROOT = Path(__file__).resolve().parents[2]
 SHOWN_ADDRESS = "127.0.0.1:19092"  # as wide as any
 SHOWN_OTHER = "127.0.0.1:19093"  # of a broker that is another cluster
+SHOWN_SECURED = "127.0.0.1:19094"  # of one whose user `ann` logs in
 SHOWN_HTTP = "127.0.0.1:8080"
+SHOWN_TOKEN = "gLHtRC2CQWKDwV1Fg9WXcA"  # the last one that a command has made or shown
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
 _TIMEOUT_S = 20.0
@@ -65,6 +68,7 @@ _IMPORTED = (
 )  # fmt: skip
 _INSTANT = "2026-11-30T12:00:00+00:00"
 # Records have the times that sessions show, which retention would look at soon after the start.
+_WITH_TOKENS = {"delegation.token.secret.key": "a secret of the brokers"}
 _KEEPS_ALL = {"log.initial.task.delay.ms": 86_400_000}
 
 
@@ -154,13 +158,15 @@ def parsed(line: str) -> Command:
 
 class Player:
     """Plays sessions against one broker, in one directory; `http` is its HTTP address, `other` the
-    second broker.
+    second broker, `secured` the third.
     """
 
-    def __init__(self, address: str, http: str, other: str, directory: Path) -> None:
+    def __init__(self, address: str, http: str, other: str, secured: str, directory: Path) -> None:
         self.address = address
         self._http = http
         self._other = other
+        self._secured = secured
+        self._token = SHOWN_TOKEN
         self._directory = directory
         properties = (directory / "data" / "meta.properties").read_text()
         (self._cluster_id,) = re.findall(r"^cluster\.id=(.*)$", properties, re.MULTILINE)
@@ -168,6 +174,7 @@ class Player:
     def parsed(self, line: str) -> Command:
         """A line of a session, with the addresses that the brokers have now."""
         line = line.replace(SHOWN_ADDRESS, self.address).replace(SHOWN_HTTP, self._http)
+        line = line.replace(SHOWN_SECURED, self._secured).replace(SHOWN_TOKEN, self._token)
         return parsed(line.replace(SHOWN_OTHER, self._other))
 
     def play(self, session: str) -> str:
@@ -201,13 +208,22 @@ class Player:
         known |= {"HYPOTHESIS_STORAGE_DIRECTORY": str(_ROOT / ".hypothesis")}
         subprocess.run(["sh", "-ec", shell], check=True, env=os.environ | known)
 
+    def _without_token(self, line: str) -> str:
+        found = _TOKEN_ID.search(line)
+        if found is not None:
+            self._token = found[0]
+        text = line.replace(self._token, SHOWN_TOKEN)
+        text = re.sub(r"\b[\w+/]{86}==", _HMAC, text)
+        return re.sub(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", _MOMENT, text)
+
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             text = line.replace(self.address, SHOWN_ADDRESS).replace(self._other, SHOWN_OTHER)
-            text = text.replace(self._http, SHOWN_HTTP)
+            text = text.replace(self._http, SHOWN_HTTP).replace(self._secured, SHOWN_SECURED)
+            text = self._without_token(text)
             text = text.replace(str(self._directory), "/files")
             text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
-            text = re.sub(r"(?<=127\.0\.0\.1:)(?!19093)\d{5}\b", "19092", text)
+            text = re.sub(r"(?<=127\.0\.0\.1:)(?!1909[34])\d{5}\b", "19092", text)
             text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
             text = re.sub(r"\b[\d.]+ s, [\d,]+ rows/s", "N s, N rows/s", text)
             text = re.sub(r"\bin [\d.]+ s, [\d.]+ s of CPU", "in N s, N s of CPU", text)
@@ -223,6 +239,9 @@ class Player:
             yield text.replace("\x1b", "ESC")
 
 
+_TOKEN_ID = re.compile(r'(?<="token": ")[\w-]{22}|[\w-]{22}(?=  User:|  \d{4}-|,User:|,\d{4}-)')
+_HMAC = f"{'HMAC' * 21}HM=="
+_MOMENT = "2026-11-30T12:00:00Z"
 _CLUSTER_ID = "kQ1-Jc7xQ5yZ0b9wT3rLaA"
 _OTHER_ID = "Zt8uYw2mSx-0aK5nDfPq1g"
 _NOW = "2026-11-21 10:00:00 UTC"
@@ -390,11 +409,13 @@ def playing() -> Iterator[Player]:
         tempfile.TemporaryDirectory() as temporary,
         Broker(data=Path(temporary, "data"), settings=settings) as broker,
         Broker(settings=_KEEPS_ALL) as other,
+        Broker(settings=_WITH_TOKENS, users={"ann": "secret"}) as secured,
     ):
         os.chdir(temporary)
         _import_commands()
         _reach_an_ensemble_of_files()
-        yield Player(broker.bootstrap, http, other.bootstrap, Path(temporary))
+        addresses = http, other.bootstrap, secured.bootstrap
+        yield Player(broker.bootstrap, *addresses, Path(temporary))
 
 
 def main(target: str) -> None:

@@ -54,6 +54,13 @@ def settings_of_call(ctx: click.Context) -> ConnectionSettings:
     return _settings(saved | given)
 
 
+def properties_of_call(ctx: click.Context) -> dict[str, str]:
+    """Return the properties of this call as they were given, in names and in variables."""
+    file = ctx.params["command_config"]
+    saved = parse_properties(Path(file).read_text(encoding="utf-8")) if file else {}
+    return saved | dict(ctx.params["command_property"])
+
+
 def named_bootstrap(address: str, file: str | None, properties: Mapping[str, str]) -> Bootstrap:
     """Return the cluster at an address read elsewhere; `properties` win over the file's."""
     found = _read(file) | _known(dict(properties), "the command line")

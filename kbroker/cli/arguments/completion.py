@@ -108,6 +108,18 @@ def _names_with_quotas(links: ClusterLinks, kind: str) -> list[str]:
     return [name for name in found if name is not None]
 
 
+def token_ids(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the delegation tokens that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.delegation_tokens import described_tokens
+
+        with cluster_links(bootstrap) as links:
+            return [each.token_id for each in described_tokens(links)]
+
+    return _asked(ctx, names, incomplete)
+
+
 def transactional_ids(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:

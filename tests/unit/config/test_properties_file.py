@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.config.properties_file import parse_properties
+from kbroker.config.properties_file import parse_properties, properties_text
 
 PROPERTIES = [
     ("a=1", {"a": "1"}),
@@ -30,3 +30,12 @@ PROPERTIES = [
 @pytest.mark.parametrize(("text", "values"), PROPERTIES)
 def test_a_properties_file_is_read_as_java_reads_it(text: str, values: dict[str, str]) -> None:
     assert parse_properties(text) == values
+
+
+def test_a_properties_file_is_written_as_it_is_read() -> None:
+    values = {"a": "x=y #z", "b.c": "C:\\kafka", "pem": "BEGIN\n+/=\n\nEND", "none": ""}
+
+    text = properties_text(values)
+
+    assert parse_properties(text) == values
+    assert "pem=BEGIN\\n\\\n+/=\\n\\\n" in text

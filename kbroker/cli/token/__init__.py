@@ -1,0 +1,1 @@
+"""`kbroker token` and its subcommands."""
