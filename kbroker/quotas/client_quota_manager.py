@@ -1,0 +1,251 @@
+"""ClientQuotaManager: what clients use, counted against the limits that hold for them.
+
+Law: clients that share a limit share what is counted, and nothing is counted for those without one.
+What a client uses is kept for an hour after its last use, and of a bounded number of them: who is
+forgotten has a fresh start, so those go first that were idle for longest.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+from weakref import WeakValueDictionary
+
+from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
+from kbroker.quotas.rate import (
+    LONGEST_THROTTLE_MS,
+    RecentMean,
+    SampledRate,
+    TokenBucket,
+    Windows,
+    rounded_ms,
+)
+
+IDLE_MS = 3_600_000
+KEPT_MAX = 20_000  # of those that share a limit
+ACCOUNTS_MAX = 20_000
+_LOOK_MS = 60_000  # for idle ones, at most so often
+_LET_GO = KEPT_MAX // 10  # at once, if there are too many
+
+
+class Quota:
+    """What the clients that share a limit use."""
+
+    __slots__ = ("__weakref__", "_delays", "limit", "tags", "used_ms")
+
+    def __init__(self, tags: Tags, limit: float, now_ms: float) -> None:
+        self.tags = tags
+        self.limit = limit
+        self.used_ms = now_ms
+        self._delays: RecentMean | None = None
+
+    def set_limit(self, limit: float) -> None:
+        """Let another limit hold for what was used so far, too."""
+        self.limit = limit
+
+    def throttled(self, delay_ms: int, now_ms: float) -> int:
+        """Note a delay, and return it."""
+        if self._delays is None:
+            self._delays = RecentMean()
+        self._delays.record(delay_ms, now_ms)
+        return delay_ms
+
+    def throttle_ms(self, now_ms: float) -> float:
+        """The mean of the delays of late; 0 if there was none."""
+        return 0.0 if self._delays is None else self._delays.mean(now_ms)
+
+    def measured(self, now_ms: float) -> float:
+        """How much is used in a second; of changes, how many may be made now."""
+        raise NotImplementedError
+
+
+class RateQuota(Quota):
+    """A limit of what is used in a second."""
+
+    __slots__ = ("_longest_ms", "_rate", "_windows")
+
+    def __init__(
+        self, tags: Tags, limit: float, windows: Windows, longest_ms: int, now_ms: float
+    ) -> None:
+        """No delay is longer than `longest_ms`."""
+        super().__init__(tags, limit, now_ms)
+        self._windows = windows
+        self._longest_ms = longest_ms
+        self._rate = SampledRate(windows)
+
+    def use(self, amount: float, now_ms: float) -> int:
+        """Count what is used; returns for how many milliseconds its client has to pause."""
+        self.used_ms = now_ms
+        rate, limit = self._rate, self.limit
+        rate.record(amount, now_ms)
+        window_ms = rate.window_ms(now_ms)
+        if rate.total * 1000 <= limit * window_ms:
+            return 0
+        if limit <= 0:
+            delay_ms: float = self._windows.count * self._windows.length_ms
+        else:
+            delay_ms = rate.total * 1000 / limit - window_ms
+        return self.throttled(min(rounded_ms(delay_ms), self._longest_ms), now_ms)
+
+    def take_back(self, amount: float, now_ms: float) -> None:
+        """Count less: it was not used after all."""
+        self._rate.record(-amount, now_ms)
+
+    def is_unused(self, now_ms: float) -> bool:
+        """Whether nothing was used in any of the windows."""
+        return self._rate.per_s(now_ms) == 0
+
+    def measured(self, now_ms: float) -> float:
+        return self._rate.per_s(now_ms)
+
+    @property
+    def most_at_once(self) -> float:
+        """How much may be used at once after a pause, without another one."""
+        return self.limit * (self._windows.count - 1) * self._windows.length_ms / 1000
+
+
+class MutationQuota(Quota):
+    """A limit of the changes that a controller makes for clients, in tokens of a bucket."""
+
+    __slots__ = ("_bucket",)
+
+    def __init__(self, tags: Tags, limit: float, windows: Windows, now_ms: float) -> None:
+        super().__init__(tags, limit, now_ms)
+        self._bucket = TokenBucket(windows, limit, now_ms)
+
+    def set_limit(self, limit: float) -> None:
+        """Let tokens come at another rate; those that are there stay."""
+        super().set_limit(limit)
+        self._bucket.set_limit(limit)
+
+    def take(self, changes: float, now_ms: float) -> int:
+        """Make changes whatever there is; returns for how long their client has to pause."""
+        self.used_ms = now_ms
+        self._bucket.take(changes, now_ms)
+        return self._pause_ms(now_ms)
+
+    def take_if_open(self, changes: float, now_ms: float) -> int:
+        """Make changes if nothing is owed; returns 0 then, else for how long something is."""
+        self.used_ms = now_ms
+        delay_ms = self._pause_ms(now_ms)
+        if not delay_ms:
+            self._bucket.take(changes, now_ms)
+        return delay_ms
+
+    def measured(self, now_ms: float) -> float:
+        return self._bucket.tokens(now_ms)
+
+    def _pause_ms(self, now_ms: float) -> int:
+        delay_ms = self._bucket.throttle_ms(now_ms)
+        return self.throttled(delay_ms, now_ms) if delay_ms else 0
+
+
+class ClientAccount(NamedTuple):
+    """The limits of one client, each with what is used of it; None where it has none."""
+
+    produce: RateQuota | None = None  # bytes in a second
+    fetch: RateQuota | None = None
+    request: RateQuota | None = None  # hundredths of the loop's time
+    mutations: MutationQuota | None = None
+
+
+class LimitSource(Protocol):
+    """Says which limits hold."""
+
+    def has(self, kind: ClientQuotaType, /) -> bool:
+        """Whether anybody has a limit of this kind."""
+        ...
+
+    def limit_of(self, kind: ClientQuotaType, user: str, client_id: str | None, /) -> Limit:
+        """The limit of a client, and who shares it."""
+        ...
+
+
+class ClientQuotaManager:
+    """What clients use of the limits that hold for them."""
+
+    def __init__(
+        self, limits: LimitSource, windows: Windows, mutation_windows: Windows | None = None
+    ) -> None:
+        """`mutation_windows` are those of changes that a controller makes."""
+        self._limits = limits
+        self._windows = windows
+        self._mutation_windows = mutation_windows or windows
+        self._accounts: dict[tuple[str, str | None], ClientAccount] = {}
+        self._kept: dict[tuple[ClientQuotaType, Tags], Quota] = {}
+        # Whoever holds one that is not kept any more shares it with others all the same.
+        self._known: WeakValueDictionary[tuple[ClientQuotaType, Tags], Quota] = (
+            WeakValueDictionary()
+        )
+        self._looked_ms = -math.inf
+
+    def settle(self) -> frozenset[ClientQuotaType]:
+        """Let limits that have changed hold from now on. Returns the kinds that anybody has."""
+        self._accounts.clear()
+        return self.kinds()
+
+    def kinds(self) -> frozenset[ClientQuotaType]:
+        """The kinds of limits that anybody has."""
+        return frozenset(kind for kind in ClientQuotaType if self._limits.has(kind))
+
+    def account(self, principal: str, client_id: str | None, now_ms: float) -> ClientAccount:
+        """The limits of a client with this principal, such as `User:ann`."""
+        account = self._accounts.get((principal, client_id))
+        if account is None:
+            if len(self._accounts) >= ACCOUNTS_MAX:
+                self._accounts.clear()
+            account = self._find(principal.partition(":")[2], client_id, now_ms)
+            self._accounts[principal, client_id] = account
+        return account
+
+    def quotas(self) -> Iterator[tuple[ClientQuotaType, Quota]]:
+        """All that is kept, for metrics."""
+        for (kind, _), quota in self._kept.items():
+            yield kind, quota
+
+    def _find(self, user: str, client_id: str | None, now_ms: float) -> ClientAccount:
+        found: list[Quota | None] = []
+        for kind in ClientQuotaType:
+            limit, tags = self._limits.limit_of(kind, user, client_id)
+            found.append(None if limit is None else self._quota(kind, limit, tags, now_ms))
+        return ClientAccount(*found)  # type: ignore[arg-type]  # in the order of kinds
+
+    def _quota(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> Quota:
+        key = kind, tags
+        quota = self._known.get(key)
+        if quota is None:
+            quota = self._known[key] = self._made(kind, limit, tags, now_ms)
+        elif quota.limit != limit:
+            quota.set_limit(limit)
+        if key not in self._kept:
+            self._make_room(now_ms)
+            self._kept[key] = quota
+        return quota
+
+    def _made(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> Quota:
+        if kind is ClientQuotaType.CONTROLLER_MUTATION:
+            return MutationQuota(tags, limit, self._mutation_windows, now_ms)
+        longest_ms = LONGEST_THROTTLE_MS
+        if kind is ClientQuotaType.REQUEST:
+            longest_ms = self._windows.length_ms
+        return RateQuota(tags, limit, self._windows, longest_ms, now_ms)
+
+    def _make_room(self, now_ms: float) -> None:
+        """Let go of what was not used for an hour, and if there are still too many, of those that
+        were idle for longest.
+        """
+        is_full = len(self._kept) >= KEPT_MAX
+        if not is_full and now_ms - self._looked_ms < _LOOK_MS:
+            return
+        self._looked_ms = now_ms
+        old = [key for key, quota in self._kept.items() if now_ms - quota.used_ms >= IDLE_MS]
+        if is_full and not old:
+            by_use = sorted(self._kept, key=lambda key: self._kept[key].used_ms)
+            old = by_use[:_LET_GO]
+        for key in old:
+            del self._kept[key]
+        if old:
+            self._accounts.clear()  # which would keep them
