@@ -1,35 +1,51 @@
 """Quotas of clients: how long a connection pauses because of what it asked for (KIP-13, KIP-219).
 
 The answer leaves at once and says for how long its connection is muted; the broker holds to it.
-What is counted, and against which limits, is known to an implementation of `Quotas` alone. What a
-registration calls exempt is not counted, as with Kafka: a follower's Fetch.
+What holds for whom is known to an implementation of `Quotas` alone. What a registration calls
+exempt is not counted, as with Kafka: a follower's Fetch.
 
-One difference from Kafka: a throttled Fetch carries its records here, and they are counted. Kafka
-answers it empty, counts no records, and leaves its session as it was; to do so, Fetch has to ask
-before the session knows the answer.
+Law: requests of an API for which nobody has a limit pass no stage, and take every shortcut.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Protocol
 
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.quotas.client_limits import ClientQuotaType
+from kbroker.quotas.client_quota_manager import ClientAccount
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """The bytes and the time that one answered request has used."""
-
-    principal: str
-    client_id: str | None
-    api_key: int
-    request_bytes: int
-    response_bytes: int
-    now_ms: float  # monotonic
+_COUNTED = {
+    ApiKey.PRODUCE: ClientQuotaType.PRODUCE,
+    ApiKey.FETCH: ClientQuotaType.FETCH,
+    ApiKey.CREATE_TOPICS: ClientQuotaType.CONTROLLER_MUTATION,
+    ApiKey.DELETE_TOPICS: ClientQuotaType.CONTROLLER_MUTATION,
+    ApiKey.CREATE_PARTITIONS: ClientQuotaType.CONTROLLER_MUTATION,
+}  # beside the time that all requests take
+_PERCENT_PER_NS = 100 / 1e9  # of the second that a loop has in a second
 
 
 class Quotas(Protocol):
-    """Counts what clients use."""
+    """Knows the limits of clients, and what they use."""
 
-    def throttle_ms(self, usage: Usage) -> int:
-        """Count a request that has been answered; milliseconds to pause after it, 0 for none."""
+    def kinds(self) -> Collection[ClientQuotaType]:
+        """The kinds of limits that anybody has."""
         ...
+
+    def account(self, principal: str, client_id: str | None, now_ms: float, /) -> ClientAccount:
+        """The limits of one client. `now_ms` is of the monotonic clock."""
+        ...
+
+
+def counted_for(key: int, quotas: Quotas | None) -> Quotas | None:
+    """The quotas, if anybody has a limit that counts requests of an API; None else."""
+    if quotas is None:
+        return None
+    kinds = quotas.kinds()
+    return quotas if ClientQuotaType.REQUEST in kinds or _COUNTED.get(key) in kinds else None  # type: ignore[call-overload]
+
+
+def percent_of_loop(used_ns: int) -> float:
+    """The time of one request, as limits count it."""
+    return used_ns * _PERCENT_PER_NS

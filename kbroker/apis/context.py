@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from kbroker.acl.acl import (
@@ -106,6 +107,7 @@ class RequestContext:
         "is_of_follower",
         "services",
         "since",
+        "waited_ns",
     )
 
     twice = _NOTHING_TWICE  # beyond what a handler can see itself
@@ -118,6 +120,7 @@ class RequestContext:
         began_ns: int = 0,
     ) -> None:
         self.began_ns = began_ns  # of the performance counter
+        self.waited_ns = 0  # since then, without taking time of the loop
         self.header = header
         self.api_version = header.api_version  # and of the answer
         self.connection = connection
@@ -125,6 +128,10 @@ class RequestContext:
         self.is_of_follower = False  # a fetch; counted apart
         # The last change before an answer that is to be kept was begun (see `known_answers`).
         self.since: object = None
+
+    def used_ns(self) -> int:
+        """The time of the loop that the request has taken so far."""
+        return perf_counter_ns() - self.began_ns - self.waited_ns
 
     @property
     def client_id(self) -> str | None:

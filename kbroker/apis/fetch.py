@@ -18,6 +18,7 @@ from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.fetch_answers import Answers, answered, hidden_topics, still_allowed
 from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, partition_count_of
+from kbroker.apis.fetch_quota import restrict
 from kbroker.apis.fetch_shortcut import shortcut_of
 from kbroker.apis.fetch_versions import (
     FIRST_VERSION_WITH_FORMAT_2,
@@ -170,4 +171,6 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
             ctx.services.metadata, ctx.services.clock, request.rack_id, ctx.connection.listener_name
         )
         params.preferred_replica = near.preferred
+    if ctx.services.quotas is not None and replica_id < 0:
+        restrict(ctx, params)
     return params

@@ -22,9 +22,12 @@ class ConvertingContext(RequestContext):
     __slots__ = ("_whole", "memory")
 
     def __init__(self, whole: RequestContext) -> None:
-        super().__init__(whole.header, whole.connection, whole.services)
+        super().__init__(whole.header, whole.connection, whole.services, whole.began_ns)
         self._whole = whole
         self.memory: Share | None = None
+
+    def used_ns(self) -> int:
+        return self._whole.used_ns()
 
     async def take(self, size_bytes: int) -> Share:
         """Take memory for records of so many bytes. Raises ProtocolError if the client has gone."""

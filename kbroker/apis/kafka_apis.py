@@ -21,6 +21,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from kbroker.apis.api_versions import unsupported_version_response
+from kbroker.apis.client_quotas import Quotas
 from kbroker.apis.context import (
     AnswerRequest,
     LargeContext,
@@ -42,10 +43,11 @@ from kbroker.apis.large_requests import (
     let_go,
 )
 from kbroker.apis.registry import Api, Handler
-from kbroker.apis.request_counters import RequestCounters, RequestStats
+from kbroker.apis.request_counters import RequestStats
 from kbroker.apis.request_parts import AnswerInParts, RequestInParts
 from kbroker.apis.served_api import Served
-from kbroker.apis.throttling import throttle_ms, throttled
+from kbroker.apis.served_versions import ServedVersions
+from kbroker.apis.throttling import OnLoop, throttle_ms, throttled
 from kbroker.apis.whole_refusals import WholeRefusals, note_code
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from kbroker.memory_room import REQUESTS_BYTES, SMALL_REQUESTS_BYTES, MemoryRoom, Share
@@ -53,13 +55,11 @@ from kbroker.model import new_tuple
 from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of
-from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader
 from kbroker.protocol.part_encoder import encode_runs
 from kbroker.protocol.request import Accepted, Coming, NoResponse, Request, Response
 from kbroker.protocol.schema import Message
 from kbroker.rare_collections import collecting_all_rarely
 from kbroker.turns import turn
-from kbroker.unserved import UnservedError, unserved_api, unserved_version
 
 if TYPE_CHECKING:
     from kbroker.apis.request_tracer import RequestTracer
@@ -73,7 +73,6 @@ class KafkaApis:
     """Answers requests with the handlers of `apis`. Owned by the event loop."""
 
     __slots__ = (
-        "_apis",
         "_beside",
         "_brokers_room",
         "_refusals",
@@ -87,15 +86,14 @@ class KafkaApis:
 
     def __init__(self, apis: Mapping[int, Api], services: Services) -> None:
         """`apis` is what `registry.registered()` returned."""
-        self._apis = apis
         self.room = services.room
         self.small_room = MemoryRoom(SMALL_REQUESTS_BYTES, self.room)
         # What a controller orders must not wait for clients that fill the other one.
         self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
         self._beside = {sender: Beside() for sender in Sender}
-        self._served: dict[tuple[int, int], Served] = {}
         self.lane_room = LaneRoom()
         self.stats = RequestStats()
+        self._served = ServedVersions(apis, self.stats)
         self.use(services)
         self._refusals = WholeRefusals(self.stats, services.clock)
 
@@ -105,15 +103,13 @@ class KafkaApis:
         What is in work ends as it began. Whatever was worked out for other services is forgotten:
         the stages around handlers, and what connections have learnt.
         """
-        for served in self._served.values():
-            served.is_in_force = False
-        self._served.clear()
         self.lane_room.forget()
         tracer = services.tracer
         answer: AnswerRequest = (
             self.handle if tracer is None else partial(tracer.handle, self.handle)
         )
         self._services = replace(services, answer=answer)
+        self._served.use(self._services)
         if services.refusals is not None:
             services.refusals.count = self.stats.refused
 
@@ -121,15 +117,19 @@ class KafkaApis:
         """Let this note what is asked from the next request on, None: nobody does."""
         self.use(replace(self._services, tracer=tracer))
 
+    def limit(self, quotas: Quotas | None) -> None:
+        """Let these quotas count what is asked from the next request on, None: nobody does."""
+        self.use(replace(self._services, quotas=quotas))
+
     def handle(self, request: Request) -> Result | Later:
         """Answer a request, at once if the handler need not wait. Raises ProtocolError."""
         began_ns = perf_counter_ns()
         header = request.header
         served = self._served.get(header[:2])  # key and version
         if served is None:
-            if self._asks_for_newer_versions(header):
-                return self._unsupported_api_versions(request)
-            served = self._serve(header.api_key, header.api_version, header.client_id)
+            if self._served.asks_for_newer_versions(header):
+                return self._unsupported_api_versions(request, began_ns)
+            served = self._served.serve(header)
         counters = served.counters
         counters.requests += 1
         known = None if served.known is None else known_answer(served, request, self.room)
@@ -163,6 +163,7 @@ class KafkaApis:
         await turn()  # hundreds may be let in at once
         try:
             ctx = LargeContext(request, served.services, share, began_ns=began_ns)
+            ctx.waited_ns = perf_counter_ns() - began_ns
             result = self._handle_small(served, request, ctx)
             if isinstance(result, Response | NoResponse):
                 served.counters.answered(began_ns, request)
@@ -185,7 +186,7 @@ class KafkaApis:
         except TooManyElementsError as error:
             if served.is_produce:
                 return self._handle_large(served, request, ctx.began_ns)
-            return self._refuse_many(served, request, error)
+            return self._refuse_many(served, request, error, ctx)
         if end != len(frame):
             self.stats.trailing_bytes.value += 1
         elif served.known is not None:
@@ -194,7 +195,7 @@ class KafkaApis:
             try:
                 self._missed(served, request, message)
             except Exception as error:  # as in `_answer`
-                return self._refuse(served, request, message, error)
+                return self._refuse(served, request, message, error, ctx)
         return self._answer(served, request, ctx, message)
 
     def _missed(self, served: Served, request: Request, message: Message) -> None:
@@ -226,11 +227,11 @@ class KafkaApis:
                     keep(served, ctx, request, pieces)
                 if served.quotas is None:
                     return new_tuple(Response, (pieces, 0, None))
-                return throttled(served, request, answer, pieces, message)
+                return throttled(served, request, answer, pieces, message, ctx)
         except ProtocolError:
             raise
         except Exception as error:  # the one place where bugs are caught
-            return self._refuse(served, request, message, error)
+            return self._refuse(served, request, message, error, ctx)
         return self._later(served, request, ctx, message, answer)
 
     async def _handle_large(
@@ -245,10 +246,10 @@ class KafkaApis:
         share = (self.small_room if is_of_client else self._brokers_room).share(request.connection)
         ctx = LargeContext(request, served.services, share, began_ns=began_ns)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
-        await turn()  # hundreds may come at once
+        await OnLoop(turn(), ctx)  # hundreds may come at once
         try:
             with collecting_all_rarely():
-                result = await answer(served, request, ctx)
+                result = await OnLoop(answer(served, request, ctx), ctx)
             if not isinstance(result, Accepted):
                 served.counters_of(ctx).answered(began_ns, request)
             if isinstance(result, Response):
@@ -266,7 +267,7 @@ class KafkaApis:
         try:
             message = await self._read_whole(served, request, ctx.share)
         except TooManyElementsError as error:
-            return self._refuse_many(served, request, error)
+            return self._refuse_many(served, request, error, ctx)
         if request.header.api_key in _WAIT_FOR_OTHERS:
             ctx.share.give_back()  # or those whom it waits for may wait for that memory
         try:
@@ -278,19 +279,19 @@ class KafkaApis:
                 task = asyncio.get_running_loop().create_task(answering, name="accepted")
                 return Accepted(task, task.result)
             if isinstance(response, NoResponse):
-                return self._unanswered(served, request, response)
+                return self._unanswered(served, request, response, ctx)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
             if served.is_produce:  # few go wrong as a whole
-                return self._refuse(served, request, message, error)
+                return self._refuse(served, request, message, error, ctx)
             told = self._refusals.told(served, request, message, error)
             response = await self._beside[served.sender].run(
                 message.error_response, told[0], served.version, told[1]
             )
         head = _head(served, request)
         pieces = await self._beside[served.sender].encoded(response, served.version, head)
-        result = throttled(served, request, response, pieces, message)
+        result = throttled(served, request, response, pieces, message, ctx)
         ended = [message, response]
         del message, response
         await let_go(ended)
@@ -338,7 +339,7 @@ class KafkaApis:
             ctx.note_refusal()
         pieces = answer.pieces(_head(served, request))
         keep(served, ctx, request, pieces)
-        return throttled(served, request, answer.whole, pieces, asked.rest)
+        return throttled(served, request, answer.whole, pieces, asked.rest, ctx)
 
     def _count_trailing(self, request: Request, end: int) -> None:
         if end != len(request.frame):
@@ -349,22 +350,16 @@ class KafkaApis:
     ) -> Result | Later:
         """The rest of `handle` for a request that waits, or gets no answer."""
         if isinstance(answer, NoResponse):
-            return self._unanswered(served, request, answer)
+            return self._unanswered(served, request, answer, ctx)
         if isinstance(answer, Coming):
             connection = request.connection
             connection.waits_for = answer.outcome
             if connection.is_closed:  # it has gone while the broker started
                 answer.outcome.cancel()
+            if served.quotas is not None:
+                ctx.waited_ns -= perf_counter_ns()
             return answer.ended_by(
-                partial(
-                    self._ended,
-                    served,
-                    served.counters.followers if ctx.is_of_follower else served.counters,
-                    request.without_frame(),
-                    message,
-                    answer.finish,
-                    ctx.began_ns,
-                )
+                partial(self._ended, served, ctx, request.without_frame(), message, answer.finish)
             )
         return self._finish(served, request, ctx, message, answer)
 
@@ -377,25 +372,30 @@ class KafkaApis:
         answer: Awaitable[Any],
     ) -> Result:
         try:
-            response = await answer
+            response = await (answer if served.quotas is None else OnLoop(answer, ctx))
             result: Result
             if isinstance(response, NoResponse):
-                result = self._unanswered(served, request, response)
+                result = self._unanswered(served, request, response, ctx)
             else:
                 if response.is_large or response.memory is not None:
-                    result = await self._respond_large(served, request, response, message)
+                    result = await self._respond_large(served, request, response, message, ctx)
                 else:
-                    result = self._respond(served, request, response, message)
+                    result = self._respond(served, request, response, message, ctx)
                 keep(served, ctx, request, result.pieces)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            result = self._refuse(served, request, message, error)
+            result = self._refuse(served, request, message, error, ctx)
         served.counters_of(ctx).waited(ctx.began_ns, request, message)
         return result
 
     async def _respond_large(
-        self, served: Served, request: Request, response: Message, message: Message
+        self,
+        served: Served,
+        request: Request,
+        response: Message,
+        message: Message,
+        ctx: RequestContext,
     ) -> Response:
         """Take memory for the answer, unless its handler has, and write what is not yet."""
         share, response.memory = response.memory, None
@@ -409,27 +409,29 @@ class KafkaApis:
         else:
             pieces = encode_runs(response, served.version, head)
         await share.take(bytes_in_memory(pieces))
-        result = throttled(served, request, response, pieces, message)
+        result = throttled(served, request, response, pieces, message, ctx)
         return result._replace(share=share)
 
     def _ended(
         self,
         served: Served,
-        counters: RequestCounters,
+        ctx: RequestContext,
         request: Request,
         message: Message,
         finish: Callable[[], Any],
-        began_ns: int,
     ) -> Result:
+        if served.quotas is not None:
+            ctx.waited_ns += perf_counter_ns()
         request.connection.waits_for = None
         result: Result
         try:
-            result = self._respond(served, request, finish(), message)
+            result = self._respond(served, request, finish(), message, ctx)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            result = self._refuse(served, request, message, error)
-        took_ns = perf_counter_ns() - began_ns
+            result = self._refuse(served, request, message, error, ctx)
+        took_ns = perf_counter_ns() - ctx.began_ns
+        counters = served.counters.followers if ctx.is_of_follower else served.counters
         counters.waited_times[took_ns.bit_length()] += 1
         counters.waited_ns += took_ns
         if took_ns > counters.slow_ns:
@@ -437,43 +439,36 @@ class KafkaApis:
         return result
 
     def _respond(
-        self, served: Served, request: Request, response: Message, message: Message | None = None
+        self,
+        served: Served,
+        request: Request,
+        response: Message,
+        message: Message | None,
+        ctx: RequestContext,
     ) -> Response:
         pieces = served.encode(response, _head(served, request))
-        return throttled(served, request, response, pieces, message)
+        return throttled(served, request, response, pieces, message, ctx)
 
-    def _unanswered(self, served: Served, request: Request, result: NoResponse) -> NoResponse:
-        result.throttle_ms = throttle_ms(served, request, 0)
+    def _unanswered(
+        self, served: Served, request: Request, result: NoResponse, ctx: RequestContext
+    ) -> NoResponse:
+        result.throttle_ms = throttle_ms(served, request, ctx, is_answered=False)
         return result
 
-    def _asks_for_newer_versions(self, header: RequestHeader) -> bool:
-        api = self._apis.get(header.api_key)
-        is_served = api is not None and header.api_version in api.versions
-        return header.api_key == API_VERSIONS_KEY and not is_served
-
-    def _serve(self, key: int, version: int, client_id: str | None) -> Served:
-        api = self._apis.get(key)
-        if api is None:
-            raise UnservedError(unserved_api(ApiKey(key).api_name), client_id)
-        if version not in api.versions:
-            raise UnservedError(unserved_version(api.name, version, str(api.versions)), client_id)
-        served = Served(api, version, self._services, self.stats.of(key, version))
-        self._served[key, version] = served
-        return served
-
-    def _unsupported_api_versions(self, request: Request) -> Result:
-        # Answered in v0 although the request was newer: an unknown client can read only that, and
-        # learns our range from it (KIP-511).
-        api = self._apis.get(API_VERSIONS_KEY)
-        if api is None:
-            raise ProtocolError("ApiVersions is not served")
-        served = Served(api, 0, self._services, self.stats.of(API_VERSIONS_KEY, 0))
+    def _unsupported_api_versions(self, request: Request, began_ns: int) -> Result:
+        api, served = self._served.of_unknown_client()
         served.counters.requests += 1
         note_code(served, request, ErrorCode.UNSUPPORTED_VERSION)
-        return self._respond(served, request, unsupported_version_response(api))
+        ctx = RequestContext(request.header, request.connection, served.services, began_ns)
+        return self._respond(served, request, unsupported_version_response(api), None, ctx)
 
     def _refuse(
-        self, served: Served, request: Request, message: Message, error: Exception
+        self,
+        served: Served,
+        request: Request,
+        message: Message,
+        error: Exception,
+        ctx: RequestContext,
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
         code, text = self._refusals.told(served, request, message, error)
@@ -481,9 +476,11 @@ class KafkaApis:
             # A producer with acks=0 reads no answers; a closed connection it notices.
             return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
-        return self._respond(served, request, response, message)
+        return self._respond(served, request, response, message, ctx)
 
-    def _refuse_many(self, served: Served, request: Request, error: TooManyElementsError) -> Result:
+    def _refuse_many(
+        self, served: Served, request: Request, error: TooManyElementsError, ctx: RequestContext
+    ) -> Result:
         """Refuse a request with more entries than its API takes, in an answer that can say so.
         Raises `error` if there is none.
         """
@@ -493,7 +490,7 @@ class KafkaApis:
         refusal = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
         code, text = self._refusals.told(served, request, message, refusal)
         response = message.error_response(code, served.version, text)
-        return self._respond(served, request, response, message)
+        return self._respond(served, request, response, message, ctx)
 
 
 def _head(served: Served, request: Request) -> bytes:

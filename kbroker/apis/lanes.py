@@ -7,10 +7,11 @@ which goes to the API's handler as if it had just been decoded.
 
 Law: only decoding is left out. Every stage that an API's registration asks for is inside the
 handler that is called, and quotas come after it, in one place for both ways: this way can forget
-none. A shortcut, which stands in place of a handler, is taken only if there are no such stages and
-no quotas (see `Served`). Once others are to be asked, all that was learnt before is forgotten. What
-does not fit, whatever it is, is decoded as if there were no templates. APIs say with `repeats` that
-their handlers keep nothing of a request beyond its answer.
+none. A shortcut, which stands in place of a handler, is taken only if there are no such stages (see
+`Served`), and what it answers is counted by its meter (see `QuotaMeter`). Once others are to be
+asked, all that was learnt before is forgotten. What does not fit, whatever it is, is decoded as if
+there were no templates. APIs say with `repeats` that their handlers keep nothing of a request
+beyond its answer.
 
 Templates are bounded per connection and in all. One that never fitted again makes the connection
 learn more slowly, so that what never repeats costs next to nothing. What one connection has learnt
@@ -28,9 +29,11 @@ from time import perf_counter_ns
 from typing import Any
 
 from kbroker.apis.context import Later, RequestContext, Result
+from kbroker.apis.quota_meter import QuotaMeter
 from kbroker.apis.served_api import Answered, HandlerToCall, Served, Shortcut
 from kbroker.memory_room import MemoryRoom
 from kbroker.model import new_tuple
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import (
     Accepted,
@@ -116,6 +119,7 @@ class _Lane:
         "client_id",
         "is_used",
         "message",
+        "meter",
         "served",
         "shortcut",
         "targets",
@@ -131,6 +135,7 @@ class _Lane:
         self.shortcut: Shortcut | None = None
         self.client_id = client_id
         self.is_used = False  # at least once
+        self.meter: QuotaMeter | None = None  # given if a shortcut answers, and is to be counted
         self.message = message
         self.targets: list[tuple[Any, str]] | None = None  # in a message that nobody else has
         self.viewing: list[tuple[Any, str]] = []
@@ -245,7 +250,7 @@ class Lanes:
                     answer = lane.shortcut.answer(values)
                 except Exception as error:  # where bugs are caught
                     answer = partial(_raise, error)
-                if isinstance(answer, bytes):
+                if isinstance(answer, bytes) and lane.meter is None:
                     took_ns = perf_counter_ns() - began_ns
                     counters.times[took_ns.bit_length()] += 1
                     counters.time_ns += took_ns
@@ -264,22 +269,25 @@ class Lanes:
         lane: _Lane,
         values: list[Any],
         size_bytes: int,
-        answer: Response | HandlerToCall | Coming[Answered] | None,
+        answer: Answered | Coming[Answered] | None,
         began_ns: int,
-    ) -> Result | Later:
+    ) -> bytes | Result | Later:
         """Make of what a shortcut has said what the handler of requests would give."""
         self.is_viewed = False
-        if isinstance(answer, Response):
+        if isinstance(answer, bytes | Response):
             counters, took_ns = lane.served.counters, perf_counter_ns() - began_ns
             counters.times[took_ns.bit_length()] += 1
             counters.time_ns += took_ns
             if took_ns > counters.slow_ns:
                 self._tell_slow(lane, values, size_bytes, took_ns)
+            if isinstance(answer, bytes) and lane.meter is not None:
+                return lane.meter.counted(answer, size_bytes, took_ns)
             return answer
         if isinstance(answer, Coming):
             self._connection.waits_for = answer.outcome
+            used_ns = 0 if lane.meter is None else perf_counter_ns() - began_ns
             return answer.ended_by(
-                partial(self._end, answer.finish, lane, values, size_bytes, began_ns)
+                partial(self._end, answer.finish, lane, values, size_bytes, began_ns, used_ns)
             )
         return self._fill(lane, values, size_bytes, answer, began_ns)
 
@@ -290,8 +298,9 @@ class Lanes:
         values: list[Any],
         size_bytes: int,
         began_ns: int,
+        used_ns: int,
     ) -> Any:
-        """The answer of a request that has waited on its shortcut."""
+        """The answer of a request that has waited on its shortcut, and had used the loop before."""
         self._connection.waits_for = None
         try:
             answer = finish()
@@ -304,9 +313,12 @@ class Lanes:
         counters.waited_ns += took_ns
         if took_ns > counters.slow_ns:
             self._tell_slow(lane, values, size_bytes, took_ns)
-        if isinstance(answer, Response):
-            return answer
-        return Response([answer[_SIZE_BYTES:]]) if answer else NoResponse()
+        result: bytes | Result = answer
+        if isinstance(result, bytes) and lane.meter is not None:
+            result = lane.meter.counted(result, size_bytes, used_ns)
+        if not isinstance(result, bytes):
+            return result
+        return Response([result[_SIZE_BYTES:]]) if result else NoResponse()
 
     def _fill(
         self,
@@ -368,13 +380,20 @@ class Lanes:
             return
         lane = _Lane(template, served, request.header.client_id, message)
         lane.take_message()
-        if served.shortcut is not None:
+        if served.shortcut is not None and not self._is_asked_first(served, request):
             lane.shortcut = served.shortcut(served.services, served, message, self._connection)
         self._add(lane)
         if lane.shortcut is not None and lane.shortcut.is_for_all:
             self.room.share(lane)
 
+    def _is_asked_first(self, served: Served, request: Request) -> bool:
+        """Whether a consumer has limits, which are asked before its session knows the answer."""
+        is_fetch = served.key == ApiKey.FETCH
+        return is_fetch and bool(QuotaMeter.of(served, self._connection, request.header.client_id))
+
     def _add(self, lane: _Lane) -> None:
+        if lane.shortcut is not None:
+            lane.meter = QuotaMeter.of(lane.served, self._connection, lane.client_id)
         self.room.left -= lane.template.weight
         self._lanes.insert(0, lane)
         if len(self._lanes) > LANES_MAX:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.broker_only_requests import heard_only_from
+from kbroker.apis.client_quotas import counted_for
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
@@ -49,7 +50,7 @@ class Shortcut(Protocol):
     """Answers requests of one shape, of which only the values of some fields differ.
 
     It stands in place of the handler and of encoding. So it is taken only if no stage stands around
-    the handler, and nothing is counted against quotas.
+    the handler. What it answers is counted against quotas by its connection (see `lanes`).
     """
 
     is_for_all: ClassVar[bool]
@@ -129,9 +130,11 @@ class Served:
         self.services = services
         self.counters = counters or RequestCounters()
         self.is_in_force = True  # no others have taken the place of these services
-        self.quotas = services.quotas
-        asks_nobody = services.authorizer is ALLOW_ALL and services.quotas is None
-        self.known = api.known if asks_nobody and services.tracer is None else None
+        is_of_client = self.sender is Sender.ANYBODY  # brokers never throttle each other
+        self.quotas = counted_for(api.key, services.quotas) if is_of_client else None
+        asks_nobody = services.authorizer is ALLOW_ALL
+        keeps_answers = asks_nobody and self.quotas is None and services.tracer is None
+        self.known = api.known if keeps_answers else None
         self.shortcut: MakeShortcut | None = None
         # Whatever stage stands around the handler, or is asked inside it.
         if self.handler is api.handler and asks_nobody:

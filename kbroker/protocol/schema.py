@@ -61,6 +61,8 @@ class Message(Struct):
     """Of its arrays, at all depths together: bytes with more are no such message."""
     is_large = False
     """On an answer: it has so many entries that it is not encoded in one turn of the loop."""
+    is_counted = False
+    """On an answer: its handler has counted the request against quotas."""
     memory: Any = None
     """On an answer: its share of the memory, when that was taken before it was made."""
 

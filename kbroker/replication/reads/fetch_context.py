@@ -213,6 +213,18 @@ class FetchContext:
                 session.answered((asked.topic_id.int, place[1]) if by_id else place, asked, data)
         return news
 
+    def throttled(self, throttle_ms: int) -> FetchResponse:
+        """The answer to a client that has to pause: empty, and its session goes on as if nothing
+        had been read.
+        """
+        session = self.session
+        response = FetchResponse(throttle_time_ms=throttle_ms)
+        if session is not None:
+            response.session_id = session.session_id
+            if self.is_over:
+                response.error_code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return response
+
     def with_news(self, news: News) -> FetchResponse:
         """The response to a request of a session, of which this is news."""
         self._put(news)

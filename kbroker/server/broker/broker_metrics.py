@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from time import monotonic
 
 from kbroker.apis.deprecated_requests import DeprecatedRequests
+from kbroker.apis.quota_metrics import QuotaMetrics
 from kbroker.controller.controller_metrics import ControllerMetrics
 from kbroker.coordinator.ends_elsewhere import EndsElsewhere
 from kbroker.coordinator.group_metrics import EndOf, GroupMetrics, TransactionMetrics
@@ -36,6 +37,7 @@ def register_measures(parts: BrokerParts, idle: LoopIdle, counters: CounterRegis
     _register_directories(parts.data.logs, counters)
     _register_strays(parts.data.logs, counters)
     ConnectionMetrics(parts.socket_server, idle.began_s, monotonic).register(counters)
+    QuotaMetrics(parts.limited.quotas, services.clock.monotonic_ms).register(counters)
     DeprecatedRequests(parts.requests.by_version, idle.began_s, monotonic).register(counters)
     parts.storage.zk.tree.register(counters)
     register_process(counters, idle)

@@ -56,7 +56,6 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
-from kbroker.quotas.client_limits import ClientLimits
 from kbroker.replication.controller_requests.alter_partition_manager import (
     AlterPartitionManager,
     AskController,
@@ -81,6 +80,7 @@ from kbroker.server.broker.broker_storage import BrokerStorage
 from kbroker.server.broker.broker_tokens import with_tokens
 from kbroker.server.broker.connection_limits import follow_limits
 from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
+from kbroker.server.broker.limited_clients import LimitedClients
 from kbroker.server.broker.surroundings import Channels, Surroundings
 from kbroker.server.broker.topic_size import TopicSize
 from kbroker.server.membership.controller_questions import ControllerQuestions
@@ -146,6 +146,7 @@ class BrokerParts:
     followed: FollowedRequests
     counters: CounterRegistry
     quotas: FollowedQuotas
+    limited: LimitedClients
     logins: BrokerLogins | None  # given if a listener asks for them
     tls: BrokerTls | None  # given if a listener has it
     authorizer: AclAuthorizer | OwnAuthorizer | None  # given if there is to be one
@@ -175,7 +176,10 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     )
     socket_server.processor.room = apis.room
     follow_limits(socket_server, data.config, data.dynamic_configs)
-    quotas = follow_quotas(socket_server, config.quota, data.dynamic_configs, ClientLimits())
+    limited = LimitedClients(apis, config.quota)
+    quotas = follow_quotas(
+        socket_server, config.quota, data.dynamic_configs, limited.limits, limited.changed
+    )
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
     of_cluster = cluster.controller, cluster.isr_changes
@@ -193,6 +197,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         socket_server=socket_server,
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
+        limited=limited,
         logins=logins,
         quotas=quotas,
         tls=tls,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kbroker.apis.api_versions import handle as handle_api_versions
-from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import LARGE_BYTES
@@ -25,9 +25,10 @@ from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, Des
 from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Message, response_class
+from kbroker.quotas.client_limits import ClientQuotaType
 from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.requests.recording_replier import local_connection, request_of
 
@@ -123,26 +124,61 @@ def test_api_versions_is_throttled_too(services: Services, version: int) -> None
     assert result.throttle_ms == THROTTLE_MS
 
 
-def test_a_producer_that_gets_no_answer_is_muted_all_the_same(services: Services) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "throttle_ms"),
+    [({ClientQuotaType.PRODUCE}, THROTTLE_MS), ({ClientQuotaType.REQUEST}, 0)],
+)
+def test_a_producer_that_gets_no_answer_is_muted_for_its_bytes_all_the_same_not_for_its_time(
+    call: Any, kinds: frozenset[ClientQuotaType], throttle_ms: int
+) -> None:
     body = encode(ProduceRequest(acks=0), 3)
+    services = replace(call.services, quotas=RecordingQuotas(THROTTLE_MS, frozenset(kinds)))
     apis = apis_with(services, ProduceRequest, lambda ctx, request: NoResponse())
 
-    assert apis.handle(request_of(0, 3, body)) == NoResponse(throttle_ms=THROTTLE_MS)
+    assert apis.handle(request_of(0, 3, body)) == NoResponse(throttle_ms=throttle_ms)
+
+
+def test_a_producer_pauses_for_its_bytes_or_its_time_whichever_is_longer(call: Any) -> None:
+    body = encode(ProduceRequest(acks=1), 3)
+    quotas = RecordingQuotas(
+        THROTTLE_MS, frozenset({ClientQuotaType.PRODUCE, ClientQuotaType.REQUEST})
+    )
+    services = replace(call.services, quotas=quotas)
+    apis = apis_with(services, ProduceRequest, lambda ctx, request: ProduceResponse())
+    result = apis.handle(request_of(0, 3, body))
+
+    assert result.throttle_ms == THROTTLE_MS
+    assert [(kind, amount) for kind, *_, amount in quotas.used] == [
+        (ClientQuotaType.PRODUCE, len(body)),
+        (ClientQuotaType.REQUEST, quotas.used[1][3]),
+    ]
+
+
+def test_waiting_is_not_time_of_the_loop(services: Services, quotas: RecordingQuotas) -> None:
+    async def wait(ctx: RequestContext, request: Any) -> HeartbeatResponse:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.2)
+        return HeartbeatResponse()
+
+    answered(apis_with(services, HeartbeatRequest, wait).handle(request_of(12, 1, HEARTBEAT)))
+
+    assert quotas.used[0][3] < 10  # percent of a second; the wait was 20
+
+
+def test_an_api_that_nobody_has_limits_for_passes_no_stage(call: Any) -> None:
+    quotas = RecordingQuotas(THROTTLE_MS, frozenset({ClientQuotaType.FETCH}))
+    apis = apis_with(replace(call.services, quotas=quotas), HeartbeatRequest, now)
+
+    assert apis.handle(request_of(12, 1, HEARTBEAT)).throttle_ms == 0
+    assert quotas.used == []
 
 
 def test_usage_says_who_used_what(services: Services, quotas: RecordingQuotas) -> None:
     apis_with(services, HeartbeatRequest, now).handle(request_of(12, 1, HEARTBEAT))
 
-    assert quotas.used == [
-        Usage(
-            principal="User:ANONYMOUS",
-            client_id="test",
-            api_key=12,
-            request_bytes=len(HEARTBEAT),
-            response_bytes=10,
-            now_ms=services.clock.monotonic_ms(),
-        )
-    ]
+    [(kind, principal, client_id, percent)] = quotas.used
+    assert (kind, principal, client_id) == (ClientQuotaType.REQUEST, "User:ANONYMOUS", "test")
+    assert 0 < percent < 100
 
 
 def test_a_client_of_another_broker_is_left_to_that_one(
@@ -162,7 +198,7 @@ def test_what_the_controller_has_throttled_longer_stays(services: Services) -> N
     result = apis.handle(request_of(12, 1, HEARTBEAT))
 
     assert body_of(result) == struct.pack(">ih", 9_999, 0)
-    assert result.throttle_ms == THROTTLE_MS
+    assert result.throttle_ms == 9_999
 
 
 def test_what_brokers_say_to_each_other_is_not_throttled(

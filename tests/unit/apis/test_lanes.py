@@ -473,7 +473,7 @@ async def test_what_connections_share_goes_when_others_are_asked_and_stays_withi
     assert lanes_module.ROOM_BYTES - room.left < 3 * taken
 
 
-def test_a_stage_around_the_handler_or_quotas_switch_a_shortcut_off(call):
+def test_a_stage_around_the_handler_switches_a_shortcut_off_and_quotas_do_not(call):
     class Nobody:
         def authorize(self, *_):
             return False
@@ -483,7 +483,7 @@ def test_a_stage_around_the_handler_or_quotas_switch_a_shortcut_off(call):
 
     assert Served(produce_api, 9, services).shortcut is not None
     assert Served(produce_api, 9, replace(services, authorizer=Nobody())).shortcut is None
-    assert Served(produce_api, 9, replace(services, quotas=RecordingQuotas())).shortcut is None
+    assert Served(produce_api, 9, replace(services, quotas=RecordingQuotas())).shortcut is not None
 
 
 @pytest.mark.parametrize("version", [9, 13])

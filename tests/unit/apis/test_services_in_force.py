@@ -56,6 +56,8 @@ def produced(answer: Any) -> int:
 
 
 def fetched(answer: Any) -> int:
+    if not answer.responses:  # of a client that is throttled
+        return int(answer.error_code)
     return int(answer.responses[0].partitions[0].error_code)
 
 
