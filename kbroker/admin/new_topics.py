@@ -8,7 +8,7 @@ of one topic are values in its result.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
@@ -29,6 +29,8 @@ from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 
 UNKNOWN_COUNT = -1
+CountPartitions = Callable[[int], None]
+"""Counts partitions that are about to be made. Raises KafkaError if they may not be."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -104,6 +106,15 @@ class NewTopics:
         self.wanted.append((result, NewTopicNodes(name, nodes, overrides)))
         self.metric_names.add(name)
         result.num_partitions = len(partitions)
+
+    def count_last(self, count: CountPartitions) -> None:
+        """Count the topic that was added last. Raises KafkaError: it is not written then."""
+        result, _ = self.wanted[-1]
+        try:
+            count(result.num_partitions)
+        except KafkaError:
+            self.wanted.pop()
+            raise
 
     async def write(self) -> None:
         """Create the added topics, all in one go; refusals are values in the results.

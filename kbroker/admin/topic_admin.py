@@ -22,6 +22,7 @@ from kbroker.admin.config_changes import check_count
 from kbroker.admin.internal_topics import new_topic
 from kbroker.admin.new_topics import (
     UNKNOWN_COUNT,
+    CountPartitions,
     NewTopics,
     TopicResult,
     topic_exists,
@@ -84,6 +85,10 @@ _FACTOR_SETTINGS = {
 }
 
 
+def _count_none(_partitions: int) -> None:
+    pass
+
+
 class TopicAdmin:
     """Works the requests of clients about topics. One per broker. Owned by the event loop."""
 
@@ -115,6 +120,7 @@ class TopicAdmin:
         timeout_ms: int,
         validate_only: bool,
         twice: Container[str] = (),
+        count: CountPartitions = _count_none,
     ) -> list[TopicResult]:
         """Create topics; one result per entry, in order. `twice` are those that are named again."""
         results = [TopicResult(name=topic.name) for topic in topics]
@@ -123,7 +129,9 @@ class TopicAdmin:
             # Topics that are checked but not written take memory: 20 MB for the largest.
             async with self._large if is_large else nullcontext():
                 new = await self._look([topic.name for topic in topics])
-                await self._check(topics, results, new, twice)
+                await self._check(
+                    topics, results, new, twice, _count_none if validate_only else count
+                )
                 if not validate_only:
                     await new.write()
         except TreeUnavailableError as error:
@@ -185,6 +193,7 @@ class TopicAdmin:
         timeout_ms: int,
         validate_only: bool,
         twice: Container[str] = (),
+        count: CountPartitions = _count_none,
     ) -> list[TopicResult]:
         """Add partitions; one result per topic. A topic named twice is refused; `twice` are the
         topics that another entry names too.
@@ -202,7 +211,7 @@ class TopicAdmin:
                 result.message = "Duplicate topic in request."
                 continue
             try:
-                await self._grow(topic, result, validate_only)
+                await self._grow(topic, result, validate_only, count)
             except KafkaError as error:
                 result.refuse(error)
             except TreeUnavailableError as error:
@@ -241,6 +250,7 @@ class TopicAdmin:
         results: list[TopicResult],
         new: NewTopics,
         twice: Container[str],
+        count: CountPartitions,
     ) -> None:
         """Add to `new` the topics that can be created, and refuse the rest."""
         counts = Counter(topic.name for topic in topics)
@@ -257,6 +267,7 @@ class TopicAdmin:
                 if partitions > MAX_PARTITIONS_IN_ALL:
                     raise too_many_partitions()
                 self._prepare(topic, result, new, described)
+                new.count_last(count)
             except KafkaError as error:
                 result.refuse(error)
             if since_turn >= _PARTITIONS_PER_TURN:
@@ -382,6 +393,7 @@ class TopicAdmin:
         topic: CreatePartitionsRequest.CreatePartitionsTopic,
         result: TopicResult,
         validate_only: bool,
+        count: CountPartitions,
     ) -> None:
         for _ in range(MAX_CONFLICTS):
             found = await self._zk.topic_node(topic.name)
@@ -392,6 +404,8 @@ class TopicAdmin:
             result.num_partitions = topic.count
             if validate_only:
                 return
+            count(topic.count - len(current.partitions))
+            count = _count_none
             try:
                 await self._zk.grow_topic(topic.name, grown, version)
             except BadVersionError:

@@ -1,7 +1,7 @@
 """CreatePartitions (key 37), versions 0 to 3: topics get more partitions.
 
-v2: flexible. v3: same bytes. Only the controller does it; others pass the request on, and answer
-NOT_CONTROLLER when it cannot be reached.
+v2: flexible. v3: same bytes, and THROTTLING_QUOTA_EXCEEDED is known. Only the controller does it;
+others pass the request on, and answer NOT_CONTROLLER when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from kbroker.acl.acl import AclOperation
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.context import RequestContext
+from kbroker.apis.controller_mutations import ControllerMutations
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode
@@ -22,6 +23,7 @@ from kbroker.protocol.messages.create_partitions import (
 from kbroker.turns import in_turns
 
 CreatePartitionsTopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
+_FIRST_WITH_THROTTLING_CODE = 3
 
 
 def _is_shown(
@@ -53,9 +55,11 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
     if not ctx.services.controller.is_active:
         await in_turns(_refuse(request, response))
         return response
+    mutations = ControllerMutations(ctx, _FIRST_WITH_THROTTLING_CODE)
     results = await ctx.services.topics.create_partitions(
-        request.topics, request.timeout_ms, request.validate_only, ctx.twice
+        request.topics, request.timeout_ms, request.validate_only, ctx.twice, mutations.count
     )
+    response.throttle_time_ms = mutations.throttle_ms
     await in_turns(_answer(results, response))
     return response
 

@@ -1,8 +1,9 @@
 """CreateTopics (key 19), versions 0 to 7.
 
 v1: validate_only. v4: -1 asks for the broker's defaults (taken in every version, as Kafka does).
-v5: the answer holds the topic's layout and settings. v7: its id. Only the controller creates
-topics; others pass the request on, and answer NOT_CONTROLLER when it cannot be reached.
+v5: the answer holds the topic's layout and settings. v6: THROTTLING_QUOTA_EXCEEDED is known. v7:
+its id. Only the controller creates topics; others pass the request on, and answer NOT_CONTROLLER
+when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForAnswer, ForEach, topic_in
 from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import RequestContext
+from kbroker.apis.controller_mutations import ControllerMutations
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.config.config_view import ConfigEntry
@@ -26,6 +28,7 @@ Row = CreateTopicsResponse.CreatableTopicConfigs
 Rows = dict[int, list[Row]]  # by the identity of the list that they show
 
 _TOPICS_PER_TURN = 64
+_FIRST_WITH_THROTTLING_CODE = 6
 
 
 def _is_shown(
@@ -78,10 +81,11 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
                 for topic in request.topics
             ]
         )
+    mutations = ControllerMutations(ctx, _FIRST_WITH_THROTTLING_CODE)
     results = await ctx.services.topics.create_topics(
-        request.topics, request.timeout_ms, request.validate_only, ctx.twice
+        request.topics, request.timeout_ms, request.validate_only, ctx.twice, mutations.count
     )
-    response = CreateTopicsResponse()
+    response = CreateTopicsResponse(throttle_time_ms=mutations.throttle_ms)
     rows: Rows = {}
     for number, result in enumerate(results, start=1):
         response.topics.append(_answer(result, rows, ctx.api_version))

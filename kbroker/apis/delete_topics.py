@@ -1,8 +1,9 @@
 """DeleteTopics (key 20), versions 0 to 6.
 
-v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages. v6:
-topics by id; one that is named in both ways stays. Only the controller deletes topics; others pass
-the request on, and answer NOT_CONTROLLER when it cannot be reached.
+v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages, and
+THROTTLING_QUOTA_EXCEEDED is known. v6: topics by id; one that is named in both ways stays. Only the
+controller deletes topics; others pass the request on, and answer NOT_CONTROLLER when it cannot be
+reached.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kbroker.acl.acl import AclOperation, AclResource
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, named_topic, topic_or_id
 from kbroker.apis.context import RequestContext
+from kbroker.apis.controller_mutations import ControllerMutations
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
@@ -26,6 +28,7 @@ DeletableTopicResult = DeleteTopicsResponse.DeletableTopicResult
 _Known: TypeAlias = list[tuple[str, DeletableTopicResult]]  # topics, and their answers
 _FIRST_WITH_DISABLED_CODE = 3
 _FIRST_WITH_IDS = 6
+_FIRST_WITH_THROTTLING_CODE = 5
 
 
 def _is_shown(
@@ -88,10 +91,13 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     await in_turns(_sort(ctx, _asked(ctx, request), response, known))
     await in_turns(_refuse_mixed(known, response))
     await in_turns(_add_ids(ctx, known))
+    mutations = ControllerMutations(ctx, _FIRST_WITH_THROTTLING_CODE)
+    await in_turns(_count(ctx, mutations, known))
     results = await ctx.services.topics.delete_topics(
         [name for name, _ in known], request.timeout_ms
     )
     await in_turns(_add_codes(known, results))
+    response.throttle_time_ms = mutations.throttle_ms
     return response
 
 
@@ -151,6 +157,22 @@ def _add_ids(ctx: RequestContext, known: _Known) -> Iterator[None]:
         if answer.topic_id == ZERO_UUID:
             answer.topic_id = ctx.services.metadata.topic_id(name)
         yield
+
+
+def _count(ctx: RequestContext, mutations: ControllerMutations, known: _Known) -> Iterator[None]:
+    """Count the partitions of the topics that are there; those that have to wait are no longer
+    `known`. Yields after each topic.
+    """
+    open_to_delete = []
+    for name, answer in known:
+        try:
+            if ctx.services.metadata.contains_topic(name):
+                mutations.count(ctx.services.metadata.partition_count(name))
+            open_to_delete.append((name, answer))
+        except KafkaError as error:
+            answer.error_code = error.code
+        yield
+    known[:] = open_to_delete
 
 
 def _add_codes(known: _Known, results: list[TopicResult]) -> Iterator[None]:

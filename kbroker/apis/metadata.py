@@ -18,6 +18,7 @@ from kbroker.acl.acl import CLUSTER, AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, Purpose
 from kbroker.apis.context import RequestContext
+from kbroker.apis.controller_mutations import ControllerMutations
 from kbroker.apis.kept_metadata import KeptMetadata
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.node_address import reachable_brokers
@@ -92,6 +93,10 @@ async def _create_and_answer(
     hidden: frozenset[str],
 ) -> MetadataResponse:
     created = await ctx.services.topics.auto_create(sorted(missing))
+    mutations = ControllerMutations(ctx)  # no version knows a refusal
+    for name, code in created.items():
+        if code is ErrorCode.NONE:
+            mutations.count(ctx.services.metadata.partition_count(name))
     return _response(ctx, request, _describe_asked(ctx, request, topics, hidden, created))
 
 

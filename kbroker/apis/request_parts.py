@@ -214,10 +214,18 @@ class AnswerInParts:
         """Raises KafkaError for an answer that no client takes."""
         if self.whole is None:
             self.whole = answer
-        elif getattr(answer, "error_code", 0):
-            self.whole.error_code = answer.error_code
+        else:
+            self._take(answer)
         self._entries.add(getattr(answer, self._array) or (), going_on)
         check_answer(self._entries.size_bytes)
+
+    def _take(self, answer: Any) -> None:
+        """Take what a later part says of all."""
+        if getattr(answer, "error_code", 0):
+            self.whole.error_code = answer.error_code
+        throttle_ms = getattr(answer, "throttle_time_ms", 0)
+        if throttle_ms:
+            self.whole.throttle_time_ms = max(self.whole.throttle_time_ms, throttle_ms)
 
     def pieces(self, head: bytes) -> list[Piece]:
         """Return all of the answer."""
