@@ -28,8 +28,6 @@ WILL_BE_USED = {
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     # what holds clients to their limits
-    ("quotas/client_limits.py", "limit_of"): "who counts what clients use",
-    ("quotas/rate.py", "TokenBucket"): "the rate of changes at the controller",
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
     # entrances of their own

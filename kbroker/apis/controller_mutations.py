@@ -17,7 +17,7 @@ from kbroker.quotas.client_quota_manager import MutationQuota
 
 
 class ControllerMutations:
-    """What is changed for one request, counted as it is done."""
+    """Counts the partitions of one request as they are made or deleted."""
 
     __slots__ = ("_clock", "_is_strict", "_open_at_ms", "_quota")
 

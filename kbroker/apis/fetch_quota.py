@@ -1,5 +1,5 @@
-"""What consumers read, counted before their sessions know of it: who has to pause gets an empty
-answer, and reads the same again (KIP-219).
+"""Consumers' limits, which are asked before a session knows the answer: a client that has to pause
+gets an empty one, and reads the same again (KIP-219).
 
 Law: a small limit starves nobody. A Fetch asks for no more than its windows allow (KAFKA-9677), and
 a batch that is larger than that goes to a client that has read nothing in them. Then its pause is

@@ -1,4 +1,4 @@
-"""What clients with limits use, and for how long they are throttled, under Kafka's names."""
+"""Metrics of clients with limits: their use, and their delays, under Kafka's names."""
 
 from __future__ import annotations
 

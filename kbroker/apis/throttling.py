@@ -89,7 +89,7 @@ class OnLoop(Generic[T]):
             except GeneratorExit:
                 steps.close()
                 raise
-            except BaseException as thrown:  # it is for the one who waits
+            except BaseException as thrown:  # it is for what is awaited
                 error = thrown
             finally:
                 self._ctx.waited_ns += perf_counter_ns() - began_ns

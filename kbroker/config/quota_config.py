@@ -11,12 +11,8 @@ class QuotaConfig(ConfigGroup):
 
     common = Facts(importance="low")
 
-    quota_window_num: int = define(
-        11, "Windows kept for client quotas.", at_least=1, support="not yet"
-    )
-    quota_window_size_seconds: int = define(
-        1, "Length of a client quota window.", at_least=1, support="not yet"
-    )
+    quota_window_num: int = define(11, "Windows kept for client quotas.", at_least=1)
+    quota_window_size_seconds: int = define(1, "Length of a client quota window.", at_least=1)
     replication_quota_window_num: int = define(
         11, "Windows kept for replication quotas.", at_least=1
     )
@@ -30,8 +26,8 @@ class QuotaConfig(ConfigGroup):
         1, "Length of a window for these moves.", at_least=1
     )
     controller_quota_window_num: int = define(
-        11, "Windows kept for controller mutation quotas.", at_least=1, support="not yet"
+        11, "Windows kept for controller mutation quotas.", at_least=1
     )
     controller_quota_window_size_seconds: int = define(
-        1, "Length of a controller mutation window.", at_least=1, support="not yet"
+        1, "Length of a controller mutation window.", at_least=1
     )

@@ -28,11 +28,11 @@ IDLE_MS = 3_600_000
 KEPT_MAX = 20_000  # of those that share a limit
 ACCOUNTS_MAX = 20_000
 _LOOK_MS = 60_000  # for idle ones, at most so often
-_LET_GO = KEPT_MAX // 10  # at once, if there are too many
+_SHARE_LET_GO = 10  # one of so many at once, if there are too many
 
 
 class Quota:
-    """What the clients that share a limit use."""
+    """A limit, with the use that all clients make of it who share it."""
 
     __slots__ = ("__weakref__", "_delays", "limit", "tags", "used_ms")
 
@@ -56,10 +56,6 @@ class Quota:
     def throttle_ms(self, now_ms: float) -> float:
         """The mean of the delays of late; 0 if there was none."""
         return 0.0 if self._delays is None else self._delays.mean(now_ms)
-
-    def measured(self, now_ms: float) -> float:
-        """How much is used in a second; of changes, how many may be made now."""
-        raise NotImplementedError
 
 
 class RateQuota(Quota):
@@ -99,6 +95,7 @@ class RateQuota(Quota):
         return self._rate.per_s(now_ms) == 0
 
     def measured(self, now_ms: float) -> float:
+        """How much is used in a second."""
         return self._rate.per_s(now_ms)
 
     @property
@@ -136,11 +133,15 @@ class MutationQuota(Quota):
         return delay_ms
 
     def measured(self, now_ms: float) -> float:
+        """How many changes may be made now."""
         return self._bucket.tokens(now_ms)
 
     def _pause_ms(self, now_ms: float) -> int:
         delay_ms = self._bucket.throttle_ms(now_ms)
         return self.throttled(delay_ms, now_ms) if delay_ms else 0
+
+
+AnyQuota = RateQuota | MutationQuota
 
 
 class ClientAccount(NamedTuple):
@@ -165,7 +166,7 @@ class LimitSource(Protocol):
 
 
 class ClientQuotaManager:
-    """What clients use of the limits that hold for them."""
+    """Counts the use that clients make of the limits that hold for them."""
 
     def __init__(
         self, limits: LimitSource, windows: Windows, mutation_windows: Windows | None = None
@@ -175,9 +176,9 @@ class ClientQuotaManager:
         self._windows = windows
         self._mutation_windows = mutation_windows or windows
         self._accounts: dict[tuple[str, str | None], ClientAccount] = {}
-        self._kept: dict[tuple[ClientQuotaType, Tags], Quota] = {}
+        self._kept: dict[tuple[ClientQuotaType, Tags], AnyQuota] = {}
         # Whoever holds one that is not kept any more shares it with others all the same.
-        self._known: WeakValueDictionary[tuple[ClientQuotaType, Tags], Quota] = (
+        self._known: WeakValueDictionary[tuple[ClientQuotaType, Tags], AnyQuota] = (
             WeakValueDictionary()
         )
         self._looked_ms = -math.inf
@@ -201,19 +202,19 @@ class ClientQuotaManager:
             self._accounts[principal, client_id] = account
         return account
 
-    def quotas(self) -> Iterator[tuple[ClientQuotaType, Quota]]:
+    def quotas(self) -> Iterator[tuple[ClientQuotaType, AnyQuota]]:
         """All that is kept, for metrics."""
         for (kind, _), quota in self._kept.items():
             yield kind, quota
 
     def _find(self, user: str, client_id: str | None, now_ms: float) -> ClientAccount:
-        found: list[Quota | None] = []
+        found: list[AnyQuota | None] = []
         for kind in ClientQuotaType:
             limit, tags = self._limits.limit_of(kind, user, client_id)
             found.append(None if limit is None else self._quota(kind, limit, tags, now_ms))
         return ClientAccount(*found)  # type: ignore[arg-type]  # in the order of kinds
 
-    def _quota(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> Quota:
+    def _quota(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> AnyQuota:
         key = kind, tags
         quota = self._known.get(key)
         if quota is None:
@@ -225,7 +226,7 @@ class ClientQuotaManager:
             self._kept[key] = quota
         return quota
 
-    def _made(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> Quota:
+    def _made(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> AnyQuota:
         if kind is ClientQuotaType.CONTROLLER_MUTATION:
             return MutationQuota(tags, limit, self._mutation_windows, now_ms)
         longest_ms = LONGEST_THROTTLE_MS
@@ -244,7 +245,7 @@ class ClientQuotaManager:
         old = [key for key, quota in self._kept.items() if now_ms - quota.used_ms >= IDLE_MS]
         if is_full and not old:
             by_use = sorted(self._kept, key=lambda key: self._kept[key].used_ms)
-            old = by_use[:_LET_GO]
+            old = by_use[: 1 + KEPT_MAX // _SHARE_LET_GO]
         for key in old:
             del self._kept[key]
         if old:

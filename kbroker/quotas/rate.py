@@ -134,7 +134,7 @@ class RecentMean:
         self._sums = (0.0, 0)
 
     def record(self, value: float, now_ms: float) -> None:
-        """Count a value."""
+        """Let a value of this moment count."""
         self._advance(now_ms)
         total, count = self._sums
         self._sums = total + value, count + 1

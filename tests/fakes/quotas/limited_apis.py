@@ -31,5 +31,5 @@ class LimitedApis(KafkaApis):
 
     @property
     def used(self) -> Any:
-        """What the client uses, and how often it was throttled."""
+        """The limits of the client, with what is used of them."""
         return self.manager.account("User:ANONYMOUS", "client", 0)

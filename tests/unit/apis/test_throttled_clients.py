@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.quota_meter import QuotaMeter
 from kbroker.apis.registry import registered
+from kbroker.apis.served_api import Served
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
@@ -101,9 +103,10 @@ async def test_a_client_without_a_limit_costs_nothing_beside_limited_ones(servic
     client = RepeatingClient(apis)
     for _ in range(20):
         assert (await client.ask(produce(), 9)).throttle_time_ms == 0
-    lanes: Any = client.connection.short_way
     assert client.short_ways > 10
-    assert [lane.meter for lane in lanes._lanes] == [None]
+    served = Served(registered()[0], 9, replace(services, quotas=apis.manager))
+    assert QuotaMeter.of(served, client.connection, "client") is None
+    assert QuotaMeter.of(served, replace(client.connection, principal="User:bob"), "client")
 
 
 async def test_what_a_connection_has_learnt_for_others_counts_for_each_of_them(
@@ -230,8 +233,6 @@ async def test_the_first_limit_turns_counting_on_and_the_last_one_off_while_requ
     assert await pauses() == {False}
     apis.put(anybody)
     assert await pauses() == {False}
-    lanes: Any = client.connection.short_way
-    assert all(lane.served.quotas is None for lane in lanes._lanes)
 
 
 async def test_an_answer_says_what_the_network_is_told(services: Any) -> None:

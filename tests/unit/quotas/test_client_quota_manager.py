@@ -161,7 +161,6 @@ def test_any_number_of_client_ids_takes_a_bounded_place(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_quota_manager, "KEPT_MAX", 50)
-    monkeypatch.setattr(client_quota_manager, "_LET_GO", 5)
     monkeypatch.setattr(client_quota_manager, "ACCOUNTS_MAX", 30)
     broker.put(QuotaEntity(client_id=DEFAULT), producer_byte_rate=5)
     busy = broker.produced(client_id="busy")
