@@ -58,6 +58,12 @@ class AclFilter(NamedTuple):
         return (AclPattern(self.resource_type, name, kind) for kind in kinds)
 
 
+EVERYTHING = AclFilter(
+    AclResourceType.ANY, None, PatternType.ANY, None, None, AclOperation.ANY, Permission.ANY
+)
+"""The filter that means all rules."""
+
+
 def is_about(pattern: AclPattern, name: str) -> bool:
     """Whether a pattern is about the resource of this name, of the pattern's kind.
 

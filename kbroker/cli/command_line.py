@@ -16,7 +16,9 @@ from typing import Any
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode, is_of_full_disk
+from kbroker.cli.arguments.denied import sentences_about_denials
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
+from kbroker.cli.shown.output import say
 
 _STDERR = 2  # the last of the standard streams
 _COMMANDS = {
@@ -45,6 +47,9 @@ _COMMANDS = {
     ),
     "user": LazyCommand(
         "kbroker.cli.user.commands", "user", "List, add and delete users, change passwords."
+    ),
+    "acl": LazyCommand(
+        "kbroker.cli.acl.commands", "acl", "Allow, deny, take back, and check what is allowed."
     ),
     "quota": LazyCommand(
         "kbroker.cli.quota.commands", "quota", "List, set and unset quotas of clients."
@@ -108,9 +113,20 @@ class _CommandLine(LazyGroup):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand, and end quietly if its reader has gone."""
+        """Run the subcommand, and end quietly if its reader has gone. Rights that it lacked are
+        said after its error.
+        """
         with _quiet_ends():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except CommandError as error:
+                if not sentences_about_denials(ctx):
+                    raise
+                error.show()
+                raise click.exceptions.Exit(error.code) from error
+            finally:
+                for sentence in sentences_about_denials(ctx):
+                    say(sentence)
 
 
 @contextmanager

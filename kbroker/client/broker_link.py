@@ -49,6 +49,11 @@ _WANTED: dict[int, Versions] = {
 _PROBE_S = 2.0
 _LOGIN_SHARE = 0.85  # of a login's life, after which it is renewed, as Kafka's clients do
 
+
+def _nobody_hears(_request: Message | type[Message], _answer: Any) -> None:
+    pass
+
+
 WatchedT = TypeVar("WatchedT", bound=Any)
 
 
@@ -84,6 +89,7 @@ class BrokerLink:
         self._served: dict[int, Versions] = {}
         self._renew_s: float | None = None  # when the login should be renewed
         self._pending: Callable[[], int] | None = None  # bytes that TLS has decrypted
+        self.hear: Callable[[Message | type[Message], Any], None] = _nobody_hears
         self._is_proven = False  # whether a request that needs a login was answered
         timeout_s = settings.request_timeout_s or timeout_s
         try:
@@ -137,12 +143,13 @@ class BrokerLink:
         except ProtocolError as error:
             raise self._wrong(error) from error
         self.in_flight.popleft()
+        self.hear(asked.context if isinstance(asked.context, Message) else asked.request, answer)
         return asked.context, answer
 
     def ask(self, request: Message) -> Any:
         """Send a request on an idle link and wait for the answer; raises what these two raise."""
         assert not self.in_flight, "answers come in order"
-        self.send(request)
+        self.send(request, request)
         return self.take()[1]
 
     def close(self) -> None:

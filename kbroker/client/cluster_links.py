@@ -16,6 +16,7 @@ from uuid import UUID
 from kbroker.client.bootstrap import addresses_of, check_reachable, option_of, settings_of
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError, unanswered
+from kbroker.client.denials import Denial, denials_in
 from kbroker.client.link_refusals import refused
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_CONTROLLER, NO_LEADER, ZERO_UUID
@@ -30,6 +31,7 @@ _PATIENCE_S = 5.0
 _SAID_AFTER_S = 1.0  # an election takes no longer
 _FAILOVER_S = 30.0  # a killed leader leads until its session of ZooKeeper ends, after 18 s
 _PAUSE_S = 0.1
+_DENIALS_KEPT = 4  # more than a person reads
 
 
 class _NoLeaderError(OSError):
@@ -84,6 +86,7 @@ class ClusterLinks:
         self._asking: dict[tuple[str, int], BrokerLink] = {}
         self._repeated: Message | None = None
         self.silent: dict[int, Exception] = {}  # brokers whose last answer did not come, and why
+        self.denials: dict[Denial, None] = {}  # for lack of a right; the first ones
         try:
             self.describe([])
         except TimeoutError as error:
@@ -285,7 +288,9 @@ class ClusterLinks:
         which broker did.
         """
         try:
-            return BrokerLink(*address, timeout_s, self._settings)
+            link = BrokerLink(*address, timeout_s, self._settings)
+            link.hear = self._hear
+            return link
         except (OSError, ClientError) as error:
             brokers = [node_id for node_id, at in self._nodes.items() if at == address]
             if not brokers or address in set(addresses_of(self.bootstrap)):
@@ -295,6 +300,11 @@ class ClusterLinks:
                 sentence = f"{error.sentence} {origin}"
                 raise ClientError(sentence, error.code, Trouble.ADVERTISED_ADDRESS) from error
             raise GivenAddressError(f"{error} {origin}") from error
+
+    def _hear(self, request: Message | type[Message], answer: Any) -> None:
+        for denial in denials_in(request, answer):
+            if len(self.denials) < _DENIALS_KEPT:
+                self.denials[denial] = None
 
     def _offsets_of(
         self, leader: int, topic: str, partitions: list[int], asked: tuple[int, bool]

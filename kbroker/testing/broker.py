@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:  # a broker without security does without them
+    from kbroker.acl.rule_words import AclRule
     from kbroker.client.quota_words import QuotaWish
     from kbroker.testing.client_settings import Access
     from kbroker.testing.secured_broker import SecuredBroker
@@ -58,8 +59,12 @@ class Broker:
             producer = Producer(broker.client("ann", "confluent-kafka"))
 
     With `tls` clients have to trust the authority in the file `ca`; this needs the extra
-    `kbroker[security]`. `users`, passwords by name, log in by SCRAM or PLAIN. `quotas` are lines
-    in the words of `kbroker quota set`, such as "--user ann producer=1MB/s".
+    `kbroker[security]`. `users`, passwords by name, log in by SCRAM or PLAIN. They may do
+    everything, or, with `acls`, what these rules allow, which are in the words of `kbroker acl`:
+
+        Broker(users={"ann": "secret"}, acls=["allow ann read --topic orders- --prefixed"])
+
+    `quotas` are lines in the words of `kbroker quota set`, such as "--user ann producer=1MB/s".
     """
 
     def __init__(  # noqa: PLR0913 - what a broker may be made with
@@ -71,12 +76,15 @@ class Broker:
         data: str | os.PathLike[str] | None = None,
         tls: bool = False,
         users: Mapping[str, str] | None = None,
+        acls: Iterable[str] | None = None,
         quotas: Iterable[str] = (),
     ) -> None:
+        """Raises ValueError for a line of `acls` that is not a rule."""
         texts = {name: _text(value) for name, value in (settings or {}).items()}
         self._secrets = _take_secrets(texts)
         self._port = port
         self._tls, self._users = tls, dict(users or {})
+        self._rules = None if acls is None else _rules_in(acls, self._users)
         self._quotas: list[QuotaWish] = []
         if quotas:
             from kbroker.testing.given_quotas import wishes_in
@@ -158,7 +166,7 @@ class Broker:
                 if line.startswith(_WARNING):
                     warnings.warn(line.removeprefix(_WARNING), stacklevel=3)
             if self._secured is not None:
-                self._secured.add_users(self.bootstrap)
+                self._secured.admit(self.bootstrap)
             if self._quotas:
                 self._set_quotas()
         except BaseException:
@@ -229,7 +237,9 @@ class Broker:
             files = self._temporary.name
         else:
             os.makedirs(files, 0o700, exist_ok=True)
-        self._secured = SecuredBroker(Path(files), self._users, has_tls=self._tls)
+        self._secured = SecuredBroker(
+            Path(files), self._users, has_tls=self._tls, rules=self._rules
+        )
         try:
             return [str(self._secured.settings_file(self._port))]
         except ExplainedError as error:
@@ -289,6 +299,14 @@ def addresses_in(lines: Iterable[str]) -> Iterator[str]:
 def sentence_in(said: str) -> str:
     """Why a start failed, of all that it said on standard error."""
     return re.split(_ERROR, said, flags=re.MULTILINE)[-1][-_MOST_SAID:].strip()
+
+
+def _rules_in(lines: Iterable[str], users: Mapping[str, str]) -> list[AclRule]:
+    from kbroker.cli.acl.rule_options import rules_in
+
+    if not users:
+        raise ValueError("acls need users: without logins all clients are the same to a broker")
+    return [rule for line in lines for rule in rules_in(line)]
 
 
 def _take_secrets(texts: dict[str, str]) -> dict[str, str]:

@@ -46,8 +46,18 @@ def kafka_secure_users() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def kafka_secure_acls() -> list[str] | None:
+    """Rules for the users of `kafka_secure`, in the words of `kbroker acl`; None: they may do
+    everything. A conftest.py may define others.
+    """
+    return None
+
+
+@pytest.fixture(scope="session")
 def kafka_secure(
-    request: pytest.FixtureRequest, kafka_secure_users: dict[str, str]
+    request: pytest.FixtureRequest,
+    kafka_secure_users: dict[str, str],
+    kafka_secure_acls: list[str] | None,
 ) -> Iterator[Access]:
     """The way in to a broker with TLS and users, for the whole run and all its workers:
     `bootstrap`, the file `ca`, and `client("ann", "confluent-kafka")`, settings ready to use.
@@ -58,9 +68,9 @@ def kafka_secure(
     shared = _shared_directory(request.config)
     try:
         if shared is not None:
-            yield access_of_run(shared, kafka_secure_users)
+            yield access_of_run(shared, kafka_secure_users, kafka_secure_acls)
         else:
-            with Broker(tls=True, users=kafka_secure_users) as broker:
+            with Broker(tls=True, users=kafka_secure_users, acls=kafka_secure_acls) as broker:
                 yield broker.access
     except BrokerError as error:
         pytest.fail(str(error), pytrace=False)

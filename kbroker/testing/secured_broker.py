@@ -1,7 +1,7 @@
 """The settings and users of a test's broker that has TLS, or asks for logins.
 
 Law: no password is an argument of a process: the child reads it in a file of its owner's, and users
-of SCRAM are made once it listens.
+of SCRAM are made once it listens. So are rules, before anybody gets the address.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 from kbroker.testing.client_settings import Access, quoted
 
 if TYPE_CHECKING:
+    from kbroker.acl.rule_words import AclRule
     from kbroker.client.bootstrap import Bootstrap
+    from kbroker.client.cluster_links import ClusterLinks
 
 _OWN_USER = "kbroker-testing"  # adds the others, and is that of the brokers among themselves
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -32,8 +34,17 @@ _NOT_IN_PASSWORDS = re.compile(r"[\x00-\x1f]")
 class SecuredBroker:
     """The files of one broker, in a directory that only its owner can read."""
 
-    def __init__(self, directory: Path, users: Mapping[str, str], *, has_tls: bool) -> None:
-        """Raises ValueError for a name or a password that cannot be one."""
+    def __init__(
+        self,
+        directory: Path,
+        users: Mapping[str, str],
+        *,
+        has_tls: bool,
+        rules: Sequence[AclRule] | None = None,
+    ) -> None:
+        """Without `rules`, also empty ones, users may do everything. Raises ValueError for a name
+        or a password that cannot be one.
+        """
         for user, password in users.items():
             if not user or user == _OWN_USER or _NOT_IN_NAMES.search(user):
                 raise ValueError(
@@ -45,6 +56,7 @@ class SecuredBroker:
         self._tls_directory = directory / "tls"
         self._users = dict(users)
         self._has_tls = has_tls
+        self._rules = rules
         self._own_password = secrets.token_urlsafe(16)
 
     def settings_file(self, port: int) -> Path:
@@ -61,6 +73,11 @@ class SecuredBroker:
                 "sasl.enabled.mechanisms": _MECHANISMS,
                 "sasl.mechanism.inter.broker.protocol": "PLAIN",
                 f"listener.name.{protocol.lower()}.plain.sasl.jaas.config": self._jaas(),
+            }
+        if self._rules is not None:
+            settings |= {
+                "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+                "super.users": f"User:{_OWN_USER}",
             }
         if self._has_tls:
             self._make_certificates()
@@ -80,13 +97,24 @@ class SecuredBroker:
         ca = str(self._tls_directory / "ca.pem") if self._has_tls else None
         return Access(bootstrap, ca, self._users, str(self._directory))
 
-    def add_users(self, bootstrap: str) -> None:
-        """Have the running broker let its users in by SCRAM too. Raises ExplainedError, KafkaError
-        and OSError.
+    def admit(self, bootstrap: str) -> None:
+        """Have the running broker let its users in by SCRAM too, and obey its rules. Raises
+        ExplainedError, KafkaError and OSError.
         """
         if not self._users:
             return
         from kbroker.client.cluster_links import ClusterLinks
+
+        with closing(ClusterLinks(self.own_way(bootstrap))) as links:
+            self._add_users(links)
+            if self._rules:
+                from kbroker.client.access_rules import create_rules
+
+                for refusal in create_rules(links, self._rules):
+                    if refusal is not None:
+                        raise refusal
+
+    def _add_users(self, links: ClusterLinks) -> None:
         from kbroker.client.scram_users import altered_users, with_password
         from kbroker.protocol.messages.alter_user_scram_credentials import (
             AlterUserScramCredentialsRequest,
@@ -97,10 +125,9 @@ class SecuredBroker:
         for user, password in self._users.items():
             asked = with_password(user, password, SCRAM_MECHANISMS, _ITERATIONS)
             request.upsertions.extend(asked.upsertions)
-        with closing(ClusterLinks(self.own_way(bootstrap))) as links:
-            for error in altered_users(links, request).values():
-                if error is not None:
-                    raise error
+        for error in altered_users(links, request).values():
+            if error is not None:
+                raise error
 
     def own_way(self, bootstrap: str) -> Bootstrap:
         """Return the way in by which this process administers the broker."""

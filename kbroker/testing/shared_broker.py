@@ -16,7 +16,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,8 +59,11 @@ def bootstrap_of_run(directory: Path) -> str:
     return _known(directory, directory / _BOOTSTRAP, lambda: _started(Broker(), directory))
 
 
-def access_of_run(directory: Path, users: Mapping[str, str]) -> Access:
-    """The way in to the run's broker with TLS and these users, which is started when there is none.
+def access_of_run(
+    directory: Path, users: Mapping[str, str], acls: Iterable[str] | None = None
+) -> Access:
+    """The way in to the run's broker with TLS, these users and rules, which is started if there is
+    none.
     Raises BrokerError.
     """
     from kbroker.testing.secured_broker import SecuredBroker
@@ -68,7 +71,7 @@ def access_of_run(directory: Path, users: Mapping[str, str]) -> Access:
     files = directory / _SECURE
 
     def start() -> str:
-        return _started(Broker(tls=True, users=users), directory, str(files))
+        return _started(Broker(tls=True, users=users, acls=acls), directory, str(files))
 
     bootstrap = _known(directory, directory / _ACCESS, start)
     return SecuredBroker(files, users, has_tls=True).access(bootstrap)

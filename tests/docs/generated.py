@@ -13,7 +13,10 @@ import click
 from compat_tests.matrix.cells import kept
 from compat_tests.matrix.pages import markdown
 from compat_tests.metrics.reasons import NOT_IN_APACHE, NOT_IN_KBROKER
+from kbroker.acl.acl import AclOperation, AclResourceType, label_of
+from kbroker.acl.rule_words import NOUNS
 from kbroker.apis import registry
+from kbroker.apis.authorization import AskedInside, ForAnswer, ForEach, ForRequest, Need
 from kbroker.cli.command_line import cli
 from kbroker.cli.kafka_tools.command import TOOLS, tool_of
 from kbroker.cli.pipeline.archive import ArchiveCommand
@@ -59,6 +62,69 @@ def compatibility() -> str:
         for key, api in registry.registered().items()
     ]
     return _table("| Key | API | Versions served | Versions in Kafka |", "|---:|---|---|---|", rows)
+
+
+def rights() -> str:
+    """The operations that each request needs, as handlers are registered."""
+    rows = [(str(key), api.name, _needed(api)) for key, api in registry.registered().items()]
+    return _table("| Key | API | Needs |", "|---:|---|---|", rows)
+
+
+def rights_of(api: registry.Api) -> set[tuple[AclOperation, AclResourceType]]:
+    """Each operation that an API may ask for, with the kind of resource."""
+    return {
+        (operation, kind)
+        for need in api.needs
+        for kind in _kinds(need)
+        for operation in (need.operation, getattr(need, "unless", None))
+        if operation is not None
+    } | {
+        (need.unless, AclResourceType.CLUSTER)
+        for need in api.needs
+        if isinstance(need, ForEach) and need.unless is not None
+    }
+
+
+def _needed(api: registry.Api) -> str:
+    texts = []
+    for need in api.needs:
+        kinds = " or ".join(NOUNS[kind] for kind in _kinds(need))
+        text = f"{label_of(need.operation)} on {_THE.get(kinds, kinds)}"
+        other = getattr(need, "unless", None)
+        if other is not None:
+            place = " on the cluster" if isinstance(need, ForEach) else ""
+            text += f", or {label_of(other)}{place}"
+        texts.append(text if isinstance(need, ForRequest | ForEach) else f"({text})")
+    return "; ".join(dict.fromkeys(texts)) or "nothing"
+
+
+def _kinds(need: Need) -> tuple[AclResourceType, ...]:
+    """The kinds of resources that a need is about, by the name of what finds them."""
+    if isinstance(need, ForAnswer | AskedInside):
+        return (need.resource_type,)
+    name = need.resource.__qualname__
+    if name in _KINDS_BY_FINDER:
+        return _KINDS_BY_FINDER[name]
+    found = [kind for word, kind in _KINDS_BY_WORD.items() if word in name]
+    assert len(found) == 1, f"which kind of resource {name} finds has to stand in _KINDS_BY_FINDER"
+    return tuple(found)
+
+
+_THE = {"cluster": "the cluster"}
+_KINDS_BY_WORD = {
+    "topic": AclResourceType.TOPIC,
+    "group": AclResourceType.GROUP,
+    "transaction": AclResourceType.TRANSACTIONAL_ID,
+    "cluster": AclResourceType.CLUSTER,
+    "token": AclResourceType.DELEGATION_TOKEN,
+    "user": AclResourceType.USER,
+}
+_KINDS_BY_FINDER = {
+    "_by_id": (AclResourceType.TOPIC,),
+    "_only_key": (AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID),
+    "_each_key": (AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID),
+    "config_resource": (AclResourceType.TOPIC, AclResourceType.CLUSTER),
+}
 
 
 def clients() -> str:
@@ -233,6 +299,7 @@ def metric_differences() -> str:
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "compatibility": ("compatibility", compatibility),
     "clients": ("compatibility", clients),
+    "rights": ("security", rights),
     "profiles": ("configuration", profiles),
     "settings": ("configuration", settings),
     "dynamic-only": ("configuration", dynamic_only),

@@ -84,14 +84,6 @@ def test_a_named_command_exists(words: str) -> None:
     assert not isinstance(COMMANDS[found[-1]], click.Group) or found[-1] == names[1]
 
 
-def test_commands_named_as_missing_are_missing() -> None:
-    sentence = NOT_YET.partition("* The command")[2].partition("; a web console")[0]
-    named = code_words(sentence)
-
-    assert named
-    assert [name for name in named if name in COMMANDS] == []
-
-
 def test_every_named_option_exists_unless_it_is_named_as_missing() -> None:
     known = {option for command in COMMANDS.values() for p in command.params for option in p.opts}
     of_tools = (f"--{option}" for name in TOOLS for option in tool_of(name).options)

@@ -4,8 +4,8 @@
 
 A session is a text: lines that begin with `$ ` are commands, what they printed follows them (`1|`
 standard output, `2|` standard error, `exit N` where it is not 0), other lines are comments. All of
-them are played in the order of their names against one broker, beside a second one, and a third one that its users log in
-to. A comment after a command, set off
+them are played in the order of their names against one broker, beside a second one, which has an
+authorizer, and a third one that its users log in to. A comment after a command, set off
 by two spaces, says how it runs:
 
     on N columns              on a terminal of that width, with standard error on it too
@@ -69,6 +69,10 @@ _IMPORTED = (
 _INSTANT = "2026-11-30T12:00:00+00:00"
 # Records have the times that sessions show, which retention would look at soon after the start.
 _WITH_TOKENS = {"delegation.token.secret.key": "a secret of the brokers"}
+_GUARDED = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 _KEEPS_ALL = {"log.initial.task.delay.ms": 86_400_000}
 
 
@@ -408,7 +412,7 @@ def playing() -> Iterator[Player]:
     with (
         tempfile.TemporaryDirectory() as temporary,
         Broker(data=Path(temporary, "data"), settings=settings) as broker,
-        Broker(settings=_KEEPS_ALL) as other,
+        Broker(settings=_KEEPS_ALL | _GUARDED) as other,
         Broker(settings=_WITH_TOKENS, users={"ann": "secret"}) as secured,
     ):
         os.chdir(temporary)

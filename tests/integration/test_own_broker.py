@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import TopicAuthorizationFailedError
 
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_quotas import described_quotas
@@ -218,6 +219,32 @@ def test_a_broker_with_tls_and_users_lets_in_who_knows_the_password(temporary: P
                 assert password not in process.read_text(errors="replace")
 
     assert list(temporary.iterdir()) == []
+
+
+def test_users_may_do_what_rules_in_the_words_of_the_command_allow(temporary: Path) -> None:
+    rules = [
+        "allow ann write,create --topic orders- --prefixed",
+        "allow User:bob read --topic orders-eu",
+    ]
+    with Broker(users={"ann": "secret", "bob": "other"}, acls=rules) as broker:
+        ann = KafkaProducer(**broker.client("ann", "kafka-python"))
+        ann.send("orders-eu", b"42").get(20)
+        ann.close()
+        options = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+        bob = KafkaConsumer(**options, **broker.client("bob", "kafka-python"))
+        bob.assign([TopicPartition("orders-eu", 0)])
+        assert next(bob).value == b"42"
+        bob.close()
+        plain = {"enable_idempotence": False}
+        refused = KafkaProducer(**plain, **broker.client("bob", "kafka-python"))
+        with pytest.raises(TopicAuthorizationFailedError):
+            refused.send("orders-eu", b"43").get(20)
+        refused.close()
+
+    with pytest.raises(ValueError, match="'allow ann' is not a rule: no resource is given"):
+        Broker(users={"ann": "secret"}, acls=["allow ann"])
+    with pytest.raises(ValueError, match="acls need users"):
+        Broker(acls=[])
 
 
 def test_a_user_that_cannot_be_one_is_refused_before_a_broker_starts(temporary: Path) -> None:

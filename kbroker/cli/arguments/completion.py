@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from kbroker.cli.arguments.connection import DEFAULT_BOOTSTRAP, cluster_links
+from kbroker.client.client_error import ClientError
 
 if TYPE_CHECKING:
     from kbroker.client.cluster_links import ClusterLinks
@@ -75,6 +77,23 @@ def user_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
 
         with cluster_links(bootstrap) as links:
             return list(described_users(links))
+
+    return _asked(ctx, names, incomplete)
+
+
+def principals(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the users that begin like this, and the principals of rules."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.acl.acl_filter import EVERYTHING
+        from kbroker.client.access_rules import described_rules
+        from kbroker.client.scram_users import described_users
+
+        with cluster_links(bootstrap) as links:
+            found = set(described_users(links))
+            with suppress(ClientError):  # brokers without an authorizer
+                found |= {rule.acl.principal for rule in described_rules(links, [EVERYTHING])}
+            return sorted(found)
 
     return _asked(ctx, names, incomplete)
 

@@ -4,7 +4,7 @@ errors as sentences with the contract's exit codes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
@@ -30,6 +30,7 @@ __all__ = [
     "cluster_links",
     "is_of_full_disk",
     "link_errors",
+    "open_links",
     "security_options",
     "tell_silent",
 ]
@@ -97,19 +98,42 @@ def security_options(command: CommandT) -> CommandT:
 @contextmanager
 def client_errors(bootstrap: str) -> Iterator[None]:
     """Turn the client library's exceptions into one sentence and an exit code."""
+    from kbroker.cli.arguments.denied import note_denials
     from kbroker.client import library_consumer
+    from kbroker.client.denials import denial_to_a_member
 
-    with _command_errors(), library_consumer.client_errors(bootstrap):
-        yield
+    with _command_errors():
+        try:
+            with library_consumer.client_errors(bootstrap):
+                yield
+        except ClientError as error:
+            denial = denial_to_a_member(error.__cause__)
+            note_denials(bootstrap, [] if denial is None else [denial])
+            raise
 
 
 @contextmanager
 def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
     """Yield the brokers of a cluster, and close their links; errors become sentences."""
+    with link_errors(bootstrap), open_links(bootstrap, say) as links:
+        yield links
+
+
+@contextmanager
+def open_links(
+    bootstrap: str, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[ClusterLinks]:
+    """Yield the brokers of a cluster, and close their links. Rights that are missing are noted, to
+    be said when the command ends. Raises as `ClusterLinks`.
+    """
+    from kbroker.cli.arguments.denied import note_denials
     from kbroker.client.cluster_links import ClusterLinks
 
-    with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as links:
-        yield links
+    with closing(ClusterLinks(bootstrap, tell=tell)) as links:
+        try:
+            yield links
+        finally:
+            note_denials(bootstrap, links.denials)
 
 
 def tell_silent(links: ClusterLinks) -> None:

@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -22,7 +21,7 @@ from kbroker.cli.arguments.connection import (
     CommandError,
     ExitCode,
     client_errors,
-    link_errors,
+    cluster_links,
 )
 from kbroker.cli.arguments.topic_choice import check_partitions, chosen, matching
 from kbroker.cli.records.record_place import check_start
@@ -88,7 +87,7 @@ def print_chosen(bootstrap: str, choice: Choice, count: int | None, printer: Pri
     """
     unreadable = Unreadable(say)
     is_all = False
-    with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as cluster:
+    with cluster_links(bootstrap) as cluster:
         views = choice.views(cluster)
         ends = choice.ends(cluster, views)
         if choice.group is None:

@@ -6,13 +6,18 @@ import os
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 import click
 
 from kbroker.cli.arguments.completion import topic_names
-from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, link_errors
+from kbroker.cli.arguments.connection import (
+    CommandError,
+    ExitCode,
+    bootstrap_option,
+    link_errors,
+    open_links,
+)
 from kbroker.cli.arguments.topic_choice import check_partitions, names_of_topics
 from kbroker.cli.records.line_form import (
     JsonLines,
@@ -136,7 +141,7 @@ def produce(  # one parameter per option
     stamp = _stamp(timestamp)
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: give lines to write, or < /dev/null")
-    with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
+    with link_errors(bootstrap), open_links(bootstrap) as cluster:
         _write(cluster, topic, lines, options, stamp)
 
 

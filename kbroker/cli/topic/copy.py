@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
 import click
 
@@ -21,6 +21,7 @@ from kbroker.cli.arguments.connection import (
     ExitCode,
     bootstrap_option,
     link_errors,
+    open_links,
 )
 from kbroker.cli.arguments.key_values import key_values
 from kbroker.cli.arguments.topic_choice import existing_topic
@@ -131,9 +132,9 @@ def copy(  # one parameter per option
     goal = _goal(bootstrap, to_bootstrap, to_command_config)
     with ExitStack() as stack:
         stack.enter_context(link_errors(bootstrap))
-        readers = stack.enter_context(closing(ClusterLinks(bootstrap)))
+        readers = stack.enter_context(open_links(bootstrap))
         view = existing_topic(readers, source)
-        writers = stack.enter_context(closing(ClusterLinks(goal)))
+        writers = stack.enter_context(open_links(goal))
         target_view = writers.ready_topic(target)
         if target_view is None:
             _make(readers, writers, view, target, wanted)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 import click
 
 from kbroker.cli.arguments.completion import user_names
 from kbroker.cli.arguments.refusals import refuse
 from kbroker.cli.lazy_commands import CommandGroup
-from kbroker.cli.shown.output import named, options, output_option, print_rows, say
+from kbroker.cli.shown.output import counted, named, options, output_option, print_rows, say
 from kbroker.cli.user.password_input import password_option, read_password
 from kbroker.cli.user.user_store import UserStore, store_options, user_store
 from kbroker.client.scram_users import Users, with_password, without
@@ -101,7 +102,13 @@ def add(
                 ]
             )
         _give(store, name, wanted, iterations, password_file)
+        is_without_rules = store.rules_for(name) == 0
     _print_changes({name: wanted}, "added", output)
+    if is_without_rules:
+        say(
+            f"no rule is for {name} yet: `kbroker acl allow {quote(name)} read --topic NAME` lets "
+            f"{name} read, `kbroker acl allow --help` says what else there is"
+        )
     useless = [each for each in wanted if each not in offered]
     if useless:
         say(f"no listener offers a login by {named(useless)} now (sasl.enabled.mechanisms)")
@@ -159,9 +166,14 @@ def delete(
         failures += [no_such("user", name, users) for name in names if name not in users]
         failures += [f"{name} has no {named(mechanisms)}" for name in there if not there[name]]
         outcomes = store.alter(without(there))
+        left = {name: store.rules_for(name) for name in there}
     failures += _failures(outcomes)
     gone = {name: tuple(there[name]) for name, refusal in outcomes.items() if refusal is None}
     _print_changes(gone, "deleted", output)
+    for name in gone:
+        if left[name]:
+            rules = counted(left[name] or 0, "rule")
+            say(f"not deleted: {rules} for {name} (see `kbroker acl list {quote(name)}`)")
     refuse(failures)
 
 

@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 
 class UserStore(NamedTuple):
     """The ways to users: all of them with their mechanisms; those of SCRAM that a broker offers;
-    changes, with what became of each.
+    changes, with what became of each; how many rules are for a user, None if nobody knows, or if
+    there is no authorizer.
     """
 
     described: Callable[[], Users]
     offered: Callable[[], tuple[str, ...]]
     alter: Callable[[AlterUserScramCredentialsRequest], dict[str, KafkaError | None]]
+    rules_for: Callable[[str], int | None]
 
 
 def store_options(command: CommandT) -> CommandT:
@@ -73,6 +75,7 @@ def user_store(bootstrap: str, directory: str | None) -> Iterator[UserStore]:
             partial(described_users, links),
             partial(_offered, links),
             partial(altered_users, links),
+            partial(_rules_for, links),
         )
 
 
@@ -86,6 +89,19 @@ def _offered(links: ClusterLinks) -> tuple[str, ...]:
         return tuple(SCRAM_MECHANISMS)
 
 
+def _rules_for(links: ClusterLinks, user: str) -> int | None:
+    from kbroker.acl.acl_filter import EVERYTHING
+    from kbroker.acl.rule_words import USER
+    from kbroker.client.access_rules import described_rules
+    from kbroker.client.client_error import ClientError
+
+    try:
+        of_user = EVERYTHING._replace(principal=USER + user)
+        return len(described_rules(links, [of_user]))
+    except (ClientError, KafkaError, OSError):
+        return None
+
+
 def _of_directory(directory: str) -> UserStore:
     from kbroker.log.disk.file_system import RealFileSystem
     from kbroker.server.metadata_tree.tree_users import alter_users_in, users_in
@@ -95,6 +111,7 @@ def _of_directory(directory: str) -> UserStore:
         lambda: asyncio.run(users_in(disk, directory)),
         lambda: tuple(SCRAM_MECHANISMS),  # its broker's settings are not known here
         lambda request: asyncio.run(alter_users_in(disk, directory, request)),
+        lambda _user: None,
     )
 
 

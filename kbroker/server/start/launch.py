@@ -110,7 +110,8 @@ class Launch:
         if self.secured is None:
             return None
         made = f"made {', '.join(self.secured.made)}\n" if self.secured.made else ""
-        return f"{made}log in with --command-config {self.secured.admin_file}"
+        rights = "others may do what `kbroker acl allow` lets them"
+        return f"{made}log in with --command-config {self.secured.admin_file}; {rights}"
 
     def note_of_console_login(self) -> str | None:
         """A note about who can log in at the console; None if the start has made nobody."""
@@ -359,6 +360,7 @@ def _secured(options: StartOptions, environment: Mapping[str, str]) -> SecureDir
             hosts=hosts_of_clients(settings.config),
             machine=socket.gethostname(),
             now=datetime.now(UTC),
+            written=written,
         )
     except (CertificateDirectoryError, ConfigError) as error:
         raise UsageError(f"--secure: {error}", trouble_of(error)) from error

@@ -3,6 +3,8 @@
     ca.pem, ca.key, broker.pem      as `kbroker cert make` makes them
     admin.properties                the login of `admin`, for --command-config and Java's clients
 
+The admin may do everything, and others what rules allow.
+
 Law: what is there is used as it is; what is missing is made, unless the rest shows that the
 directory is of something else.
 """
@@ -11,8 +13,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kbroker.certificates.certificate_directory import (
@@ -24,6 +27,8 @@ from kbroker.certificates.certificate_directory import (
     trust_properties,
 )
 from kbroker.certificates.certificate_files import certificates_of
+from kbroker.config.authorizer_settings import AUTHORIZER, KAFKAS_AUTHORIZERS
+from kbroker.config.foreign_settings import SUPER_USERS
 from kbroker.config.jaas import parse_jaas
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.listener_overrides import listener_prefix
@@ -49,10 +54,17 @@ class SecureDirectory(NamedTuple):
 
 
 def secure_directory(
-    path: str, addresses: Sequence[str], *, hosts: Sequence[str], machine: str, now: datetime
+    path: str,
+    addresses: Sequence[str],
+    *,
+    hosts: Sequence[str],
+    machine: str,
+    now: datetime,
+    written: Mapping[str, str] = MappingProxyType({}),
 ) -> SecureDirectory:
     """The settings of a broker that listens on these addresses with SASL_SSL. Its certificate is
-    made for `hosts`, localhost and this `machine`, if it is not there.
+    made for `hosts`, localhost and this `machine`, if it is not there. An authorizer and super
+    users that are `written` elsewhere stay.
 
     Raises CertificateDirectoryError for a directory that is half, or of something else, and
     ConfigError if the extra is missing that makes certificates.
@@ -66,7 +78,7 @@ def secure_directory(
         directory.write(ADMIN_FILE, _admin_properties(directory), is_secret=True)
         made.append(ADMIN_FILE)
     return SecureDirectory(
-        _settings(directory, addresses),
+        _settings(directory, addresses, written),
         directory.path_of(ADMIN_FILE),
         made,
     )
@@ -136,8 +148,11 @@ def listeners_at(addresses: Sequence[str], protocol: str) -> dict[str, str]:
     }
 
 
-def _settings(directory: CertificateDirectory, addresses: Sequence[str]) -> dict[str, str]:
+def _settings(
+    directory: CertificateDirectory, addresses: Sequence[str], written: Mapping[str, str]
+) -> dict[str, str]:
     jaas, first_user = _admin_login(directory)
+    admin = f"User:{first_user.partition(':')[0]}"  # brokers log in so, too
     here = os.getcwd()  # a path in settings does not depend on it
     return {
         **listeners_at(addresses, "SASL_SSL"),
@@ -149,4 +164,6 @@ def _settings(directory: CertificateDirectory, addresses: Sequence[str]) -> dict
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": os.path.join(here, directory.path_of(AUTHORITY)),
         "kbroker.first.user": first_user,
+        AUTHORIZER: written.get(AUTHORIZER, KAFKAS_AUTHORIZERS[0]),
+        SUPER_USERS: ";".join(filter(None, [written.get(SUPER_USERS, "").rstrip(";"), admin])),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -79,7 +80,7 @@ def end_of(
     monkeypatch: pytest.MonkeyPatch, given: bytes, *options: str, cluster: type = NoTopic
 ) -> str:
     """Produce these lines, and return the sentence that ends it."""
-    monkeypatch.setattr(module, "ClusterLinks", cluster)
+    monkeypatch.setattr(module, "open_links", lambda bootstrap: closing(cluster(bootstrap)))
     theirs, ours = os.pipe()
     os.write(ours, given)
     os.close(ours)

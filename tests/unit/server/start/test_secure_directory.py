@@ -40,6 +40,7 @@ def test_a_directory_is_made_once_and_used_from_then_on(tmp_path: Path) -> None:
     client = connection_settings(parse_properties(Path(first.admin_file).read_text()))
     assert client.protocol == "SASL_SSL"
     assert client.login is not None
+    assert config.security.authorizer_class_name == "kafka.security.authorizer.AclAuthorizer"
     assert config.kbroker.kbroker_first_user == f"admin:{client.login.password}"
     assert client.login.password not in repr(client)
     assert Path(first.admin_file).stat().st_mode & 0o777 == 0o600
@@ -51,6 +52,18 @@ def test_a_directory_is_made_once_and_used_from_then_on(tmp_path: Path) -> None:
             machine="m",
             now=datetime.now(UTC),
         )
+
+
+def test_the_admin_is_a_super_user_beside_those_that_settings_have(tmp_path: Path) -> None:
+    path = str(tmp_path / "d")
+    given = {"now": datetime.now(UTC), "machine": "m", "hosts": ()}
+    assert secured(tmp_path / "d").settings["super.users"] == "User:admin"
+
+    written = {"authorizer.class.name": "", "super.users": "User:ops;User:CN=b,O=x;"}
+    settings = secure_directory(path, (":1",), written=written, **given).settings  # type: ignore[arg-type]
+
+    assert settings["authorizer.class.name"] == ""
+    assert settings["super.users"] == "User:ops;User:CN=b,O=x;User:admin"
 
 
 def test_a_directory_is_refused_if_its_parts_do_not_belong_together(tmp_path: Path) -> None:
