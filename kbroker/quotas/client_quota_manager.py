@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
+from kbroker.counters import RecentRate
 from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
 from kbroker.quotas.rate import (
     LONGEST_THROTTLE_MS,
     RecentMean,
-    SampledRate,
     TokenBucket,
     Windows,
     rounded_ms,
@@ -28,6 +28,8 @@ IDLE_MS = 3_600_000
 KEPT_MAX = 20_000  # of those that share a limit
 ACCOUNTS_MAX = 20_000
 _LOOK_MS = 60_000  # for idle ones, at most so often
+_MOST_PER_S = 1e18  # beyond which no limit can be told from none
+_AS_GOOD_AS_ALL = 0.99
 _SHARE_LET_GO = 10  # one of so many at once, if there are too many
 
 
@@ -59,9 +61,20 @@ class Quota:
 
 
 class RateQuota(Quota):
-    """A limit of what is used in a second."""
+    """A limit of what is used in a second. All windows but the current one may be used at once;
+    then the client pauses until as much has come as it has used beyond that.
+    """
 
-    __slots__ = ("_longest_ms", "_rate", "_windows")
+    __slots__ = (
+        "_at_ms",
+        "_left",
+        "_longest_ms",
+        "_most",
+        "_per_ms",
+        "_recent",
+        "_used",
+        "_windows",
+    )
 
     def __init__(
         self, tags: Tags, limit: float, windows: Windows, longest_ms: int, now_ms: float
@@ -70,38 +83,55 @@ class RateQuota(Quota):
         super().__init__(tags, limit, now_ms)
         self._windows = windows
         self._longest_ms = longest_ms
-        self._rate = SampledRate(windows)
+        self._used: float = 0
+        self._recent = RecentRate(now_ms / 1000, windows.count * windows.length_ms / 1000)
+        self._at_ms = now_ms
+        self.set_limit(limit)
+        self._left = self._most
+
+    def set_limit(self, limit: float) -> None:
+        """Let so much come from now on; what is left stays."""
+        super().set_limit(limit)
+        self._per_ms = min(limit, _MOST_PER_S) / 1000
+        self._most = self._per_ms * max(1, self._windows.count - 1) * self._windows.length_ms
 
     def use(self, amount: float, now_ms: float) -> int:
         """Count what is used; returns for how many milliseconds its client has to pause."""
         self.used_ms = now_ms
-        rate, limit = self._rate, self.limit
-        rate.record(amount, now_ms)
-        window_ms = rate.window_ms(now_ms)
-        if rate.total * 1000 <= limit * window_ms:
-            return 0
-        if limit <= 0:
-            delay_ms: float = self._windows.count * self._windows.length_ms
-        else:
-            delay_ms = rate.total * 1000 / limit - window_ms
-        return self.throttled(min(rounded_ms(delay_ms), self._longest_ms), now_ms)
+        self._used += amount
+        left = self._left + (now_ms - self._at_ms) * self._per_ms
+        left = min(left, self._most)
+        self._at_ms = now_ms
+        self._left = left = left - amount
+        return 0 if left >= 0 else self._pause_ms(now_ms)
 
     def take_back(self, amount: float, now_ms: float) -> None:
         """Count less: it was not used after all."""
-        self._rate.record(-amount, now_ms)
+        self.use(-amount, now_ms)
 
     def is_unused(self, now_ms: float) -> bool:
-        """Whether nothing was used in any of the windows."""
-        return self._rate.per_s(now_ms) == 0
+        """Whether as good as nothing was used of what may be used at once."""
+        left = self._left + (now_ms - self._at_ms) * self._per_ms
+        return left >= _AS_GOOD_AS_ALL * self._most
 
     def measured(self, now_ms: float) -> float:
         """How much is used in a second."""
-        return self._rate.per_s(now_ms)
+        return self._recent.at(now_ms / 1000, self._used)
 
     @property
     def most_at_once(self) -> float:
         """How much may be used at once after a pause, without another one."""
-        return self.limit * (self._windows.count - 1) * self._windows.length_ms / 1000
+        return self._most
+
+    def _pause_ms(self, now_ms: float) -> int:
+        if self._per_ms <= 0:
+            self._left = 0
+            return self.throttled(self._windows.count * self._windows.length_ms, now_ms)
+        delay_ms = rounded_ms(-self._left / self._per_ms)
+        if delay_ms > self._longest_ms:
+            delay_ms = self._longest_ms
+            self._left = max(self._left, -self._most)  # nobody pauses for it, so it is forgotten
+        return self.throttled(delay_ms, now_ms) if delay_ms else 0
 
 
 class MutationQuota(Quota):

@@ -1,4 +1,4 @@
-"""Rates over the last windows, and buckets of tokens, as Kafka measures them for quotas.
+"""Rates over the last windows, and buckets of tokens, as Kafka has them for quotas.
 
 A burst is paid for afterwards: its client pauses until the rate over all windows is within the
 limit again.

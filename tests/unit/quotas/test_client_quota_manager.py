@@ -65,12 +65,12 @@ def test_a_client_that_pauses_as_it_is_asked_stays_within_its_limit(
     broker.put(ANN, producer_byte_rate=100_000)
     sent, at_15_s = 0, 0
     while broker.now_ms < 75_000:
-        size = chance.choice([1_000, 16_384, 100_000, 250_000])
+        size = chance.choice([1_000, 16_384, 50_000])
         broker.now_ms += chance.random() * 5 + broker.produced().use(size, broker.now_ms)
         sent += size
         if broker.now_ms < 15_000:
             at_15_s = sent
-    assert (sent - at_15_s) / 60 == pytest.approx(100_000, rel=0.15)  # Kafka's windows are coarse
+    assert (sent - at_15_s) / 60 == pytest.approx(100_000, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,7 @@ def test_a_pause_for_time_of_the_loop_is_never_longer_than_a_window(broker: Brok
     assert request.use(10, 0) == 0
     assert request.use(0.5, 0) == 500
     assert request.use(5_000, 0) == 1_000
+    assert request.use(0.01, 10_000) == 10  # what nobody can pause for is forgotten
 
 
 def test_what_was_not_used_after_all_is_taken_back(broker: Broker) -> None:
@@ -122,10 +123,10 @@ def test_a_users_limit_is_shared_by_its_client_ids_and_anybodys_is_each_users_ow
     assert broker.produced("ann", "a") is not broker.produced("ann", "b")
 
 
-def test_a_changed_limit_holds_for_what_was_used_before(broker: Broker) -> None:
+def test_a_changed_limit_forgives_nothing_that_was_used_before(broker: Broker) -> None:
     broker.put(ANN, producer_byte_rate=1_000, controller_mutation_rate=1)
     before = broker.account()
-    assert broker.produced().use(10_000, 0) == 0
+    assert broker.produced().use(15_000, 0) == 5_000
     broker.put(ANN, producer_byte_rate=500, controller_mutation_rate=2)
     assert broker.account() == before
     assert broker.produced().use(1, 0) == 10_002
