@@ -49,9 +49,10 @@ class SuperUsers(NamedTuple):
 class AclRules:
     """The rules in force. Owned by the event loop."""
 
-    __slots__ = ("_of_types", "_somewhere", "_super_users")
+    __slots__ = ("_of_types", "_somewhere", "_super_users", "since")
 
     def __init__(self, super_users: SuperUsers) -> None:
+        self.since: object = object()  # the last change, whichever it was
         self._super_users = super_users
         # A list, by the number of the type: a member of an enum takes longer to hash.
         self._of_types = [_OfType() for _ in range(max(AclResourceType) + 1)]
@@ -112,6 +113,7 @@ class AclRules:
 
     def replace(self, changes: Mapping[AclPattern, Acls]) -> None:
         """Take over all rules of some patterns, as they are now."""
+        self.since = object()
         for pattern, acls in changes.items():
             self._of_types[pattern.type].replace(pattern, acls)
         for of_type in self._of_types:

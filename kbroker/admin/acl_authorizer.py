@@ -13,6 +13,7 @@ import socket
 from collections.abc import Mapping
 from functools import lru_cache
 from struct import Struct
+from typing import ClassVar
 
 from kbroker.acl.acl import AclOperation, AclPattern, AclResource, AclResourceType, Acls
 from kbroker.acl.acl_rules import AclRules, SuperUsers
@@ -32,7 +33,9 @@ _IPV4_WITHIN = bytes(10) + b"\xff\xff"
 
 
 class AclAuthorizer:
-    """The authorizer of one broker."""
+    """The authorizer of one broker (a RuledAuthorizer)."""
+
+    has_rules: ClassVar[bool] = True
 
     def __init__(self, zk: ZkUtils, clock: Clock, super_users: SuperUsers) -> None:
         self._clock = clock
@@ -57,6 +60,17 @@ class AclAuthorizer:
         """Whether the principal of a connection, at its address, may do this."""
         host = address_in_rules(connection.peer_host)
         return self.rules.is_granted(connection.principal, host, operation, resource)
+
+    def permits(
+        self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
+    ) -> bool:
+        """Whether it may do this, for somebody who asks `authorize` after a no."""
+        host = address_in_rules(connection.peer_host)
+        return self.rules.is_granted(connection.principal, host, operation, resource)
+
+    def rules_for(self, connection: ConnectionInfo) -> object:
+        """The rules of now, and whom they are asked for."""
+        return self.rules.since, connection.principal, connection.peer_host
 
     def authorize_by_resource_type(
         self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType

@@ -68,6 +68,12 @@ class AuditLog:
         level = _LEVELS[purpose, is_granted]
         return level == logging.INFO or _log.isEnabledFor(level)
 
+    def hears_grants(self) -> bool:
+        """Whether each decision is told, also what only leaves something out: requests go the long
+        way then, and no answer is kept.
+        """
+        return _log.isEnabledFor(logging.DEBUG)
+
     def note(
         self,
         connection: ConnectionInfo,

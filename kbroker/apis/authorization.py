@@ -8,6 +8,10 @@ find answers by name. One for the answer takes out of it what the client may not
 the handler asks itself, and the need says for what: not in a request that may be passed on, as a
 controller of Apache Kafka obeys this broker.
 
+A shortcut, which stands in place of a handler, is guarded by the same needs: each says what it
+would ask (`wishes`), or that it cannot say so, and then the API has no shortcuts
+(`permitted_shortcut`).
+
 Law: what a principal may not see is not looked up, so that an answer does not reveal whether it
 exists. If everybody may do everything, this stage is absent.
 """
@@ -39,6 +43,8 @@ Handler = Callable[..., Any]
 OfRequest = Callable[[RequestContext, Any], AclResource | None]
 OfAnswer = Callable[[RequestContext, Any], object]
 OfEntry = Callable[[RequestContext, Any, Any], AclResource | ErrorCode | None]
+Wish = tuple[AclOperation, AclResource]
+"""An operation on a resource, which a request needs."""
 
 REFUSALS: Mapping[AclResourceType, ErrorCode] = MappingProxyType(
     {
@@ -69,6 +75,13 @@ class ForRequest:
             return handler(ctx, request)
 
         return handle
+
+    def wishes(self, ctx: RequestContext, request: Any) -> list[Wish] | None:
+        """All that is asked for a request; None if the request alone does not say so."""
+        resource = self.resource(ctx, request)
+        if resource is None:
+            return []
+        return None if self.unless is not None else [(self.operation, resource)]
 
     def _is_met(self, ctx: RequestContext, resource: AclResource) -> bool:
         if self.unless is not None and ctx.is_authorized(self.unless, resource, Purpose.TO_CHOOSE):
@@ -109,6 +122,21 @@ class ForEach:
             return worked(sorting, count, self._answer, handler, ctx, request, kept, refusals)
 
         return handle
+
+    def wishes(self, ctx: RequestContext, request: Any) -> list[Wish] | None:
+        """All that is asked for a request; None if the request alone does not say so, or if some
+        of it would be refused without a question.
+        """
+        if self.unless is not None:
+            return None
+        found: dict[AclResource, None] = {}
+        for entry in getattr(request, self.asked) or ():
+            resource = self.resource(ctx, request, entry)
+            if isinstance(resource, ErrorCode):
+                return None
+            if resource is not None:
+                found[resource] = None
+        return [(self.operation, resource) for resource in found]
 
     def _sort(
         self, ctx: RequestContext, request: Message, kept: list[Any], refusals: list[Any]
@@ -206,6 +234,9 @@ class ForAnswer:
 
         return handle
 
+    def wishes(self, _ctx: RequestContext, _request: Any) -> list[Wish] | None:
+        return None  # the answer says what is asked
+
     def _hidden(self, answer: Any, ctx: RequestContext) -> Any:
         self.hide(ctx, answer)
         return answer
@@ -217,9 +248,14 @@ class AskedInside:
 
     operation: AclOperation
     resource_type: AclResourceType
+    # Whether the API's shortcuts do so as well, or leave what needs it to the handler.
+    is_asked_in_shortcuts: bool = False
 
     def guard(self, handler: Handler) -> Handler:
         return handler
+
+    def wishes(self, _ctx: RequestContext, _request: Any) -> list[Wish] | None:
+        return [] if self.is_asked_in_shortcuts else None
 
 
 Need = ForRequest | ForEach | ForAnswer | AskedInside

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.protocol.request import ConnectionInfo
@@ -37,6 +37,37 @@ class Authorizer(Protocol):
     ) -> bool:
         """Whether it may do this to at least one resource of that type (KIP-679)."""
         ...
+
+
+class RuledAuthorizer(Authorizer, Protocol):
+    """An authorizer whose decisions follow from its rules, and cost little.
+
+    It may be asked by shortcuts, and answers may be kept as long as its rules stay as they are. Any
+    other is asked before handlers only, see `ruled`.
+    """
+
+    has_rules: ClassVar[bool]
+    """True: the mark of such an authorizer."""
+
+    def permits(
+        self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
+    ) -> bool:
+        """Whether `authorize` would say yes. Who gets a no here leaves the request to its handler,
+        which asks that, and tells of the refusal.
+        """
+        ...
+
+    def rules_for(self, connection: ConnectionInfo) -> object:
+        """A key that is equal to another one only if both stand for the same decisions about
+        everything; None if nothing that rests on them is to be kept.
+        """
+        ...
+
+
+def ruled(authorizer: Authorizer) -> RuledAuthorizer | None:
+    """The authorizer as one that shortcuts may ask; None if it is not one that says so."""
+    found: Any = authorizer
+    return found if getattr(type(authorizer), "has_rules", False) is True else None
 
 
 class AllowAll:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from kbroker.acl.acl import AclOperation, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import ForEach, named_transactional_id
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
@@ -110,9 +110,7 @@ def _add_topics(
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)
         yield
-    hidden = ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, by_topic)
-    state.topics = [
-        Topic(topic=topic, partitions=indexes)
-        for topic, indexes in by_topic.items()
-        if topic not in hidden
-    ]
+    for topic, indexes in by_topic.items():
+        if ctx.is_authorized(AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, topic)):
+            state.topics.append(Topic(topic=topic, partitions=indexes))
+        yield

@@ -47,8 +47,9 @@ def _is_from_follower(request: FetchRequest) -> bool:
 
 @api(
     FetchRequest,
-    AskedInside(AclOperation.READ, AclResourceType.TOPIC),
-    AskedInside(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),
+    AskedInside(AclOperation.READ, AclResourceType.TOPIC, is_asked_in_shortcuts=True),
+    # A follower's requests have no shortcut.
+    AskedInside(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, is_asked_in_shortcuts=True),
     exempt=_is_from_follower,
     parts=AS_A_WHOLE,
     repeats=shortcut_of,

@@ -2,7 +2,8 @@
 partitions and offsets only.
 
 Law: it reads, and waits, as the handler does. Whatever is refused goes into the answer that the
-handler would have made of it.
+handler would have made of it. Under an authorizer nothing is read unless the client may read all
+that is asked for; if it waits, it is asked again when the answer is there.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.context import RequestContext, Services
-from kbroker.apis.fetch_answers import Answers, answered, count_sent
+from kbroker.apis.fetch_answers import Answers, answered, count_sent, without_revoked
 from kbroker.apis.fetch_versions import (
     FIRST_VERSION_WITH_FORMAT_2,
     ISOLATION,
     chooses_replica,
     params_of,
 )
-from kbroker.apis.served_api import Answered, Served
+from kbroker.apis.permitted_shortcut import TopicReader
+from kbroker.apis.served_api import Served
 from kbroker.apis.session_fetch_shortcut import SessionFetchShortcut
+from kbroker.apis.shortcut import Answered
 from kbroker.model import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition, new_tuple
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.request import Coming, ConnectionInfo, Piece, Response
@@ -53,7 +57,7 @@ def shortcut_of(
         return None
     if request.session_id != NO_SESSION:
         return SessionFetchShortcut(services, served, request, connection)
-    return FetchShortcut.of(services, served, request)
+    return FetchShortcut.of(services, served, request, TopicReader.of(services, connection))
 
 
 class FetchShortcut:
@@ -72,7 +76,9 @@ class FetchShortcut:
         "_has_start_offsets",
         "_ids",
         "_params",
+        "_reader",
         "_topics",
+        "_wanted",
     )
 
     def __init__(
@@ -82,12 +88,16 @@ class FetchShortcut:
         params: FetchParams,
         asked_for: list[FetchPartition],
         form: Form,
+        reader: TopicReader | None,
     ) -> None:
+        """`reader` is the client, None if everybody may read everything."""
+        self._reader = reader
         self._fetch = services.replicas.fetches.fetch
         self._are_named = services.metadata.are_named
         self._params = params
         self._asked_for = asked_for
         self._topics = [asked.topic_partition.topic for asked in asked_for]
+        self._wanted = frozenset(self._topics)
         self._ids = list(
             {
                 asked.topic_id: asked.topic_partition.topic
@@ -102,7 +112,9 @@ class FetchShortcut:
         self._has_fetched_epochs = version >= _FIRST_VERSION_WITH_FETCHED_EPOCHS
 
     @classmethod
-    def of(cls, services: Services, served: Served, request: FetchRequest) -> FetchShortcut | None:
+    def of(
+        cls, services: Services, served: Served, request: FetchRequest, reader: TopicReader | None
+    ) -> FetchShortcut | None:
         """The shortcut of requests like this one of a consumer; None for those that begin or end a
         session, for committed data and unknown topics, and for those that name a topic again.
         """
@@ -132,7 +144,7 @@ class FetchShortcut:
         if len(response.responses) != sum(bool(topic.partitions) for topic in request.topics):
             return None  # a topic that is named again is answered once, in another order
         form = Form(response, version, served.header.pack(0))
-        return cls(services, version, params, asked_for, form)
+        return cls(services, version, params, asked_for, form, reader)
 
     def answer(self, values: list[Any]) -> Answered | Coming[Answered] | None:
         """The answer to a request with these values, as `Shortcut` says."""
@@ -140,12 +152,20 @@ class FetchShortcut:
             return None
         if not self._ask(values):
             return None
+        if self._reader is not None and not self._reader.may_read(self._wanted):
+            return None
         answers = self._fetch(self._params, self._asked_for)
         if isinstance(answers, list):
             return self._answered(values[0], answers)
         assert isinstance(answers, asyncio.Future), "they are few"
         coming = answers
-        return Coming(coming, lambda: self._answered(values[0], coming.result()))
+        return Coming(coming, lambda: self._ended(values[0], coming.result()))
+
+    def _ended(self, correlation_id: int, answers: Answers) -> Answered:
+        """The answer to a request that has waited: rules may have changed meanwhile."""
+        if self._reader is not None and not self._reader.may_read(self._wanted):
+            return partial(_conclude, self._asked_for, answers)
+        return self._answered(correlation_id, answers)
 
     def _answered(self, correlation_id: int, answers: Answers) -> Answered:
         filled: list[int] = [correlation_id]
@@ -190,6 +210,8 @@ def _conclude(
     asked_for: list[FetchPartition], answers: Answers, ctx: RequestContext, request: FetchRequest
 ) -> FetchResponse:
     """The handler of a request of which this was read already."""
+    if ctx.services.authorizer is not ALLOW_ALL:
+        answers = without_revoked(answers, ctx, asked_for, frozenset())
     count_sent(asked_for)  # what was found is not noted in the context that follows
     replicas, metadata = ctx.services.replicas, ctx.services.metadata
     context = FetchContext.of(

@@ -14,7 +14,8 @@ from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.registry import api
-from kbroker.apis.served_api import HandlerToCall, Served
+from kbroker.apis.served_api import Served
+from kbroker.apis.shortcut import HandlerToCall
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.request import ConnectionInfo

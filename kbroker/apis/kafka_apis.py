@@ -190,7 +190,7 @@ class KafkaApis:
         if end != len(frame):
             self.stats.trailing_bytes.value += 1
         elif served.known is not None:
-            ctx.since = served.known.last_change(served.services)
+            ctx.since = served.known.last_change(served.services, request)
         elif served.repeats:
             try:
                 self._missed(served, request, message)
@@ -320,7 +320,7 @@ class KafkaApis:
         self._count_trailing(request, asked.end)
         ctx.twice = asked.twice
         if served.known is not None and asked.end == len(request.frame):
-            ctx.since = served.known.last_change(served.services)
+            ctx.since = served.known.last_change(served.services, request)
         handler, where = partial(served.handler, ctx), (asked, parts, take)
         answer: AnswerInParts | None
         code, text = ErrorCode.NONE, None

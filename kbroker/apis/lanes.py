@@ -30,7 +30,8 @@ from typing import Any
 
 from kbroker.apis.context import Later, RequestContext, Result
 from kbroker.apis.quota_meter import QuotaMeter
-from kbroker.apis.served_api import Answered, HandlerToCall, Served, Shortcut
+from kbroker.apis.served_api import Served
+from kbroker.apis.shortcut import Answered, HandlerToCall, Shortcut
 from kbroker.memory_room import MemoryRoom
 from kbroker.model import new_tuple
 from kbroker.protocol.api_keys import ApiKey

@@ -20,7 +20,8 @@ from kbroker.apis.offset_commit_answers import (
     answered,
     expiry_ms,
 )
-from kbroker.apis.served_api import HandlerToCall, Served
+from kbroker.apis.served_api import Served
+from kbroker.apis.shortcut import HandlerToCall
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH, CommittedOffset
 from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import NO_ERROR, ErrorCode

@@ -117,17 +117,18 @@ async def _tell_all(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetF
 def _stored(
     ctx: RequestContext, group_id: str, require_stable: bool
 ) -> Iterator[list[tuple[str, Fetched]]]:
-    """Read all offsets of a group, topic by topic, some at a time; yields nothing in between.
-    Raises KafkaError if the coordinator does not know.
+    """Read all offsets of a group, topic by topic, some at a time, of topics that the client may
+    see at that moment; yields nothing in between. Raises KafkaError if the coordinator does not
+    know.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
     for some in slices(ctx.services.groups.offsets.stored(group_id), ENTRIES):
         for partition in some:
             by_topic.setdefault(partition.topic, []).append(partition)
         yield []
-    hidden = _hidden(ctx, by_topic)
-    shown = (rows for topic, rows in by_topic.items() if topic not in hidden)
-    for partitions in slices(chain.from_iterable(shown), ENTRIES):
+    for some in slices(chain.from_iterable(by_topic.values()), ENTRIES):
+        hidden = _hidden(ctx, (partition.topic for partition in some))
+        partitions = [partition for partition in some if partition.topic not in hidden]
         fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
         found = (entry for entry in fetched if entry[1] is not NOTHING_COMMITTED)  # gone meanwhile
         yield [(topic, list(rows)) for topic, rows in groupby(found, lambda entry: entry[0].topic)]

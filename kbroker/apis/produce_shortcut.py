@@ -16,7 +16,8 @@ from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.produce_answers import FIRST_VERSION_WITH_BATCHES, Answer, answered
 from kbroker.apis.produce_validation import FIRST_VERSION_WITH_ZSTD
 from kbroker.apis.produce_work import FIRST_VERSION_WITH_TOPIC_IDS, ProduceWork
-from kbroker.apis.served_api import Answered, Served
+from kbroker.apis.served_api import Served
+from kbroker.apis.shortcut import Answered
 from kbroker.errors import NO_ERROR
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition, new_tuple

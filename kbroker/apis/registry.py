@@ -42,8 +42,10 @@ class KnownAnswers(Protocol):
         """The message that answers an equal request; None if there was none since the change."""
         ...
 
-    def last_change(self, services: Any, /) -> object:
-        """A token of the last change."""
+    def last_change(self, services: Any, request: Request, /) -> object:
+        """A token of the last change of what the answer to a request depends on; None if the
+        answer is not to be kept.
+        """
         ...
 
     def keep(self, services: Any, request: Request, answer: bytes, since: object, /) -> None:

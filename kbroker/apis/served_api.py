@@ -7,12 +7,10 @@ beginning to its end with the services, authorizer and quotas among them, that a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from struct import Struct
-from typing import Any, ClassVar, Protocol
 
 from kbroker.apis.authorization import guarded
-from kbroker.apis.authorizer import ALLOW_ALL
+from kbroker.apis.authorizer import ALLOW_ALL, ruled
 from kbroker.apis.broker_only_requests import heard_only_from
 from kbroker.apis.client_quotas import counted_for
 from kbroker.apis.context import RequestContext, Services
@@ -22,54 +20,20 @@ from kbroker.apis.large_requests import (
     MOST_PRODUCED_AT_ONCE,
     most_elements,
 )
+from kbroker.apis.permitted_shortcut import permitted
 from kbroker.apis.refused_requests import told
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.request_counters import RequestCounters
 from kbroker.apis.request_parts import AS_A_WHOLE, parts_in
+from kbroker.apis.shortcut import MakeShortcut
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import response_header_version
-from kbroker.protocol.request import Coming, ConnectionInfo, Response
 from kbroker.protocol.schema import field_specs, response_class
 
 PRODUCE_KEY = 0
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
-
-
-HandlerToCall = Callable[[Any, Any], Any]
-"""(ctx, request): the answer of a request whose shortcut has done the work, but has no answer."""
-
-
-Answered = bytes | Response | HandlerToCall
-"""An answer, as a frame with its size, empty if there is none to send, or as a Response; or the
-handler that makes it."""
-
-
-class Shortcut(Protocol):
-    """Answers requests of one shape, of which only the values of some fields differ.
-
-    It stands in place of the handler and of encoding. So it is taken only if no stage stands around
-    the handler. What it answers is counted against quotas by its connection (see `lanes`).
-    """
-
-    is_for_all: ClassVar[bool]
-    """Whether other connections may use it, too: it keeps nothing from one request to the next, and
-    what it repeats is not one client's own, such as a member of a group, or a session.
-    """
-
-    def answer(self, values: list[Any], /) -> Answered | Coming[Answered] | None:
-        """The answer to a request with this correlation id and these values, now or later; None if
-        nothing was done, and it is the API's own handler that is to be called. Of a request that
-        waits no records are looked at any more: they go out of the values.
-        """
-        ...
-
-
-MakeShortcut = Callable[[Any, "Served", Any, ConnectionInfo], Shortcut | None]
-"""(services, served, request, connection): the shortcut of requests with this shape over this
-connection, None if they have none.
-"""
 
 
 class Served:
@@ -112,6 +76,8 @@ class Served:
         self.sender = sender_of(api.key, version)
         if self.sender is Sender.ANYBODY:
             handler = told(api.key, response_class(api.request_class), handler)
+        has_stage = handler is not api.handler or self.sender is not Sender.ANYBODY
+        self.shortcut = None if has_stage else _shortcuts(api, services)
         if services.authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
         handler = heard_only_from(self.sender, handler)
@@ -132,13 +98,8 @@ class Served:
         self.is_in_force = True  # no others have taken the place of these services
         is_of_client = self.sender is Sender.ANYBODY  # brokers never throttle each other
         self.quotas = counted_for(api.key, services.quotas) if is_of_client else None
-        asks_nobody = services.authorizer is ALLOW_ALL
-        keeps_answers = asks_nobody and self.quotas is None and services.tracer is None
+        keeps_answers = _asks_nobody_each_time(services) and self.quotas is None
         self.known = api.known if keeps_answers else None
-        self.shortcut: MakeShortcut | None = None
-        # Whatever stage stands around the handler, or is asked inside it.
-        if self.handler is api.handler and asks_nobody:
-            self.shortcut = None if api.repeats in (False, True) else api.repeats
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.most_elements = api.request_class.max_elements  # for brokers
@@ -156,3 +117,19 @@ class Served:
     def counters_of(self, ctx: RequestContext) -> RequestCounters:
         """The counters of the answer to a request; most answers find them without a call."""
         return self.counters.followers if ctx.is_of_follower else self.counters
+
+
+def _asks_nobody_each_time(services: Services) -> bool:
+    """Whether nobody follows the requests, and what is decided about them follows from rules."""
+    is_open = services.authorizer is ALLOW_ALL or ruled(services.authorizer) is not None
+    return is_open and services.tracer is None
+
+
+def _shortcuts(api: Api, services: Services) -> MakeShortcut | None:
+    """Return the maker of an API's shortcuts, whose handler no stage stands around but that of the
+    authorizer; None if it has none, or somebody has to be asked each time.
+    """
+    if api.repeats in (False, True) or not _asks_nobody_each_time(services):
+        return None
+    make: MakeShortcut = api.repeats
+    return make if services.authorizer is ALLOW_ALL else permitted(make, api.needs)

@@ -3,20 +3,26 @@ whose offsets have moved, or none.
 
 Law: the session is taken up, read and answered as by the handler. A request that may be refused, or
 that adds a partition, is left to the handler before anything is done; whatever is more than records
-and offsets goes into the answer that the handler would have made of what was read.
+and offsets goes into the answer that the handler would have made of what was read. Under an
+authorizer the session is taken up only if the client may read all topics that are in it, by now;
+if the request waits, it is asked again when the answer is there.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
+from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.context import RequestContext, Services
-from kbroker.apis.fetch_answers import Answers, answered
+from kbroker.apis.fetch_answers import Answers, answered, without_revoked
 from kbroker.apis.fetch_in_turns import FEW
 from kbroker.apis.fetch_versions import params_of
-from kbroker.apis.served_api import Answered, Served
+from kbroker.apis.permitted_shortcut import TopicReader
+from kbroker.apis.served_api import Served
+from kbroker.apis.shortcut import Answered
 from kbroker.model import CONSUMER_REPLICA_ID, new_tuple
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.request import Coming, ConnectionInfo, Piece, Response
@@ -27,7 +33,7 @@ from kbroker.replication.reads.fetch_context import (
     FetchContext,
     News,
 )
-from kbroker.replication.reads.fetch_params import NO_EPOCH
+from kbroker.replication.reads.fetch_params import NO_EPOCH, FetchPartition
 from kbroker.replication.reads.fetch_session import find_names
 
 FORMS_MAX = 16  # of a shortcut: one for each topic and number of partitions in an answer
@@ -51,6 +57,7 @@ class SessionFetchShortcut:
         "_no_news",
         "_origin",
         "_params",
+        "_reader",
         "_request",
         "_served",
         "_sessions",
@@ -68,6 +75,7 @@ class SessionFetchShortcut:
         version = served.version
         self._served = served
         self._connection = connection
+        self._reader = TopicReader.of(services, connection)
         self._sessions = services.replicas.fetch_sessions
         self._fetch = services.replicas.fetches.fetch
         self._topic_name = services.metadata.topic_name
@@ -108,6 +116,7 @@ class SessionFetchShortcut:
             or session.epoch != values[1]
             or session.origin != self._origin
             or not 0 < len(session.partitions) <= FEW
+            or not self._may_read(session.partitions.values())
         ):
             return None
         at = 2
@@ -137,12 +146,19 @@ class SessionFetchShortcut:
             find_names(context.asked_for, self._topic_name)
         return context
 
+    def _may_read(self, partitions: Iterable[FetchPartition]) -> bool:
+        """Whether the client may read all these now; not if a topic's name is still unknown."""
+        if self._reader is None:
+            return True
+        topics = {asked.topic_partition.topic for asked in partitions}
+        return "" not in topics and self._reader.may_read(topics)
+
     def _ended(
         self, correlation_id: int, context: FetchContext, coming: asyncio.Future[Answers]
     ) -> Answered:
         """The answer to a request that has waited."""
         answers = coming.result()
-        if context.is_over:
+        if context.is_over or not self._may_read(context.asked_for):
             return partial(_conclude, context, answers)
         return self._answered(correlation_id, context, answers)
 
@@ -201,6 +217,8 @@ def _conclude(
     context: FetchContext, answers: Answers, ctx: RequestContext, _request: FetchRequest
 ) -> FetchResponse:
     """The handler of a request of which this was read already."""
+    if ctx.services.authorizer is not ALLOW_ALL:
+        answers = without_revoked(answers, ctx, context.asked_for, frozenset())
     return answered(answers, ctx, context)
 
 

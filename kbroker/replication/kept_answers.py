@@ -6,6 +6,7 @@ all of it: who asks after a change never gets an answer from before.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 MOST_BYTES = 4 * 1024 * 1024  # questions and answers
@@ -13,7 +14,8 @@ LARGEST_BYTES = MOST_BYTES // 4
 
 
 class Asked(NamedTuple):
-    """A request, and what an answer depends on beside it: how the client has reached this broker.
+    """A request, and what an answer depends on beside it: how the client has reached this broker,
+    and by which rules it may see something (None: everybody sees all).
 
     `body` is the message as it was sent.
     """
@@ -23,6 +25,7 @@ class Asked(NamedTuple):
     local_host: str
     local_port: int
     body: bytes
+    rules: Hashable = None
 
 
 class KeptAnswers:

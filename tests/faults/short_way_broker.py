@@ -13,9 +13,9 @@ from random import Random
 from uuid import UUID
 from zlib import crc32
 
-from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType, PatternType
 from kbroker.apis import registry
-from kbroker.apis.authorizer import ALLOW_ALL
+from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
@@ -28,6 +28,7 @@ from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.replication.partitions.partition import Partition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from tests.fakes.acls.ruled_authorizer import RuledAuthorizer
 from tests.fakes.clusters.replication_cluster import (
     leader_and_isr,
     partition_metadata,
@@ -39,10 +40,19 @@ from tests.fakes.running.virtual_loop import LoopClock, VirtualLoop
 from tests.fakes.trees.simulated_tree import Ensemble, TreeWeather
 from tests.faults.cluster_network import ClusterNetwork, NetworkWeather, SimulatedChannels
 from tests.faults.cluster_process import BrokerProcess, Machine
-from tests.faults.short_way_requests import REPEATED
+from tests.faults.short_way_requests import REPEATED, TOPICS
 
 BROKER_ID, FOLLOWER_ID = 1, 2
+ADMIN = "User:admin"
+PRINCIPALS = ("User:ANONYMOUS", "User:ann", "User:eve")
 _MAX_FRAME_BYTES = 100_000
+_TOPIC, _GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
+_OPERATIONS = (
+    (AclOperation.READ,),
+    (AclOperation.WRITE,),
+    (AclOperation.DESCRIBE,),
+    (AclOperation.ALL,),
+)
 
 
 class Denying:
@@ -137,12 +147,24 @@ class LonelyDisk(RealFileSystem):
 class HuntedBroker:
     """The broker, and a ChannelOwner for its connections."""
 
-    def __init__(self, directory: Path, seed: int, *, takes_short_way: bool, **settings: str):
+    def __init__(
+        self,
+        directory: Path,
+        seed: int,
+        *,
+        takes_short_way: bool,
+        under_rules: bool = False,
+        **settings: str,
+    ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.loop = loop
         self.clock = LoopClock(loop)
         self.takes_short_way = takes_short_way
+        self.authorizer = RuledAuthorizer(super_users={ADMIN})
+        for kind in (AclResourceType.TOPIC, AclResourceType.GROUP):
+            self.authorizer.set(kind, "", AclOperation.ALL, pattern_type=PatternType.PREFIXED)
+        self._open: Authorizer = self.authorizer if under_rules else ALLOW_ALL
         self.directories = [directory / name for name in "ab"]
         random = Random(seed)
         weather = TreeWeather(random, slow=0.0, watch_slow=0.0)
@@ -210,14 +232,33 @@ class HuntedBroker:
     def _services(self, *, denies: bool, throttles: bool) -> Services:
         services: Services = replace(
             self.process.parts.services,
-            authorizer=Denying() if denies else ALLOW_ALL,
+            authorizer=Denying() if denies else self._open,
             quotas=Sparing() if throttles else None,
         )
         return services
 
-    async def connect(self) -> HuntedConnection:
+    def change_rules(self, random: Random) -> None:
+        """Allow or deny somebody something, or take a rule back."""
+        kind, name = random.choice((*(((_TOPIC, topic)) for topic in TOPICS), (_GROUP, "g")))
+        operations = random.choice(_OPERATIONS)
+        what = random.choice((0, 1, 1, 2))
+        self.authorizer.set(
+            kind,
+            name,
+            *(operations if what == 0 else ()),
+            denied=operations if what == 1 else (),
+            who=random.choice(("User:*", *PRINCIPALS)),
+            pattern_type=random.choice((PatternType.LITERAL, PatternType.PREFIXED)),
+        )
+
+    def revoke(self, topic: str) -> None:
+        """Let nobody read a topic any more, also who waits for records of it."""
+        self.authorizer.set(_TOPIC, topic, denied=(AclOperation.READ,))
+
+    async def connect(self, principal: str = PRINCIPALS[0]) -> HuntedConnection:
         self._connections += 1
         connection = HuntedConnection(self, self._connections)
+        connection.wire.connection.principal = principal
         await connection.open()
         return connection
 

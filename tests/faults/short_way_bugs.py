@@ -7,18 +7,21 @@ The hunt must find every one of them: otherwise that it finds nothing means noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
+from kbroker.admin.acl_authorizer import AclAuthorizer
 from kbroker.apis.fetch_shortcut import FetchShortcut
 from kbroker.apis.lanes import Lanes
+from kbroker.apis.permitted_shortcut import PermittedShortcut
 from kbroker.apis.produce_shortcut import ProduceShortcut
 from kbroker.apis.served_api import Served
 from kbroker.apis.session_fetch_shortcut import SessionFetchShortcut
 from kbroker.protocol import template
 from kbroker.protocol.message_layout import Stretch
+from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.template import Template, _FormPart
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from kbroker.replication.kept_answers import KeptAnswers
@@ -156,6 +159,104 @@ def templates_not_forgotten() -> AbstractContextManager[Any]:
     return patch.object(Served, "is_in_force", property(lambda _: True, lambda *_: None))
 
 
+# Under access rules.
+
+
+def decision_kept_over_a_change() -> AbstractContextManager[Any]:
+    """A connection goes on with what was granted for a template once."""
+    granted: set[int] = set()
+    original = PermittedShortcut.answer
+
+    def answer(self: PermittedShortcut, values: list[Any]) -> Any:
+        if id(self) in granted:
+            return self._answer(values)
+        found = original(self, values)
+        if found is not None:
+            granted.add(id(self))
+            _kept.append(self)  # or another one could have its id
+        return found
+
+    return patch.object(PermittedShortcut, "answer", answer)
+
+
+_kept: list[PermittedShortcut] = []
+
+
+def decision_kept_over_a_login() -> AbstractContextManager[Any]:
+    """A grant holds until rules change, whoever has logged in since."""
+    granted: dict[int, object] = {}
+    original = PermittedShortcut.answer
+
+    def answer(self: PermittedShortcut, values: list[Any]) -> Any:
+        since = self._permits.__self__.rules.since  # type: ignore[attr-defined]
+        if granted.get(id(self)) is since:
+            return self._answer(values)
+        found = original(self, values)
+        if found is not None:
+            granted[id(self)] = since
+            _kept.append(self)
+        return found
+
+    return patch.object(PermittedShortcut, "answer", answer)
+
+
+def only_the_first_topic_is_asked_for() -> AbstractContextManager[Any]:
+    """Other topics of the same template are taken to be granted with the first."""
+    original = PermittedShortcut.__init__
+
+    def init(self: PermittedShortcut, *arguments: Any) -> None:
+        original(self, *arguments)
+        del self._wishes[1:]
+
+    return patch.object(PermittedShortcut, "__init__", init)
+
+
+def shortcut_of_another_client() -> AbstractContextManager[Any]:
+    """Clients that have just come use a shortcut with the connection that has learnt it."""
+    return patch.object(PermittedShortcut, "is_for_all", True)
+
+
+def session_not_asked_for_again() -> AbstractContextManager[Any]:
+    """A session is taken up for whoever began it with some rights."""
+    return _without_reader(SessionFetchShortcut, "_context")
+
+
+def waiting_fetch_not_asked_for_again() -> AbstractContextManager[Any]:
+    """A fetch that has waited is answered by the rules of its beginning."""
+    stack = ExitStack()
+    stack.enter_context(_without_reader(SessionFetchShortcut, "_ended"))
+    stack.enter_context(_without_reader(FetchShortcut, "_ended"))
+    return stack
+
+
+def _without_reader(cls: type[Any], name: str) -> AbstractContextManager[Any]:
+    """Let a method find that everybody may read everything."""
+    original = getattr(cls, name)
+
+    def method(self: Any, *arguments: Any) -> Any:
+        reader, self._reader = self._reader, None
+        try:
+            return original(self, *arguments)
+        finally:
+            self._reader = reader
+
+    return patch.object(cls, name, method)
+
+
+def metadata_kept_over_a_change_of_rules() -> AbstractContextManager[Any]:
+    """Answers to Metadata are found by principal and address alone."""
+
+    def rules_for(_self: AclAuthorizer, connection: ConnectionInfo) -> object:
+        return connection.principal, connection.peer_host
+
+    return patch.object(AclAuthorizer, "rules_for", rules_for)
+
+
+def metadata_of_another_principal() -> AbstractContextManager[Any]:
+    """Answers to Metadata are found by the rules alone."""
+    return patch.object(AclAuthorizer, "rules_for", lambda self, _: self.rules.since)
+
+
 PLANTED: tuple[Mistake, ...] = (
     tail_not_compared,
     end_not_compared,
@@ -169,4 +270,15 @@ PLANTED: tuple[Mistake, ...] = (
     busy_partition_not_last,
     metadata_not_forgotten,
     templates_not_forgotten,
+)
+
+PLANTED_UNDER_RULES: tuple[Mistake, ...] = (
+    decision_kept_over_a_change,
+    decision_kept_over_a_login,
+    only_the_first_topic_is_asked_for,
+    shortcut_of_another_client,
+    session_not_asked_for_again,
+    waiting_fetch_not_asked_for_again,
+    metadata_kept_over_a_change_of_rules,
+    metadata_of_another_principal,
 )

@@ -5,7 +5,8 @@ be equal, byte by byte, whatever is sent and whatever happens to the broker mean
     python -m tests.faults.short_way_hunt --frames 2000000 --seed 1
     python -m tests.faults.short_way_hunt --seed 17 --steps 100
 
-Everything follows from the seed and the number of steps: each broker lives the same history on a
+Seeds with even numbers are lived under access rules, which change all the time, as do the
+principals of connections. Everything follows from the seed and the number of steps: each broker lives the same history on a
 loop of its own.
 """
 
@@ -39,7 +40,14 @@ from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.schema import Message, response_class
 from tests.fakes.running.virtual_loop import VirtualLoop
-from tests.faults.short_way_broker import BROKER_ID, FOLLOWER_ID, HuntedBroker, HuntedConnection
+from tests.faults.short_way_broker import (
+    ADMIN,
+    BROKER_ID,
+    FOLLOWER_ID,
+    PRINCIPALS,
+    HuntedBroker,
+    HuntedConnection,
+)
 from tests.faults.short_way_requests import PARTITIONS, TOPICS, Requests, Scene, pieces_of
 
 STEPS = 150
@@ -75,8 +83,11 @@ class Outcome:
 class History:
     """One seed, lived by one broker."""
 
-    def __init__(self, seed: int, directory: Path, *, takes_short_way: bool) -> None:
+    def __init__(
+        self, seed: int, directory: Path, *, takes_short_way: bool, under_rules: bool
+    ) -> None:
         self._random = Random(f"short way/{seed}")
+        self._chances_of_rules = Random(f"rules/{seed}") if under_rules else None
         self._seed = seed
         self._directory = directory
         self._takes_short_way = takes_short_way
@@ -89,6 +100,7 @@ class History:
             self._directory,
             self._seed,
             takes_short_way=self._takes_short_way,
+            under_rules=self._chances_of_rules is not None,
             **{
                 "auto.create.topics.enable": "false",
                 "log.segment.bytes": random.choice(("600", "5000", "1000000")),
@@ -101,7 +113,7 @@ class History:
         await broker.start()
         await asyncio.sleep(2)
         self._admin = Requests(Random(0), self._scene)
-        self._admin_connection = await broker.connect()
+        self._admin_connection = await broker.connect(ADMIN)
         for topic in TOPICS:
             await self._create(topic)
         await self._join()
@@ -110,6 +122,8 @@ class History:
         for number in range(steps):
             if random.random() < 0.15:
                 await self._change()
+            if self._chances_of_rules is not None:
+                self._change_rules(self._chances_of_rules)
             await self._speak(number)
         await self._end()
 
@@ -135,7 +149,9 @@ class History:
 
     async def _reconnect(self, old: HuntedConnection) -> HuntedConnection:
         self._count(old)
-        return await self._broker.connect()
+        if self._chances_of_rules is None:
+            return await self._broker.connect()
+        return await self._broker.connect(self._chances_of_rules.choice(PRINCIPALS))
 
     def _count(self, connection: HuntedConnection) -> None:
         counts, channel = self.lived.counts, connection.channel
@@ -205,11 +221,27 @@ class History:
         await self._close_all()
         random = self._random
         self._broker.serve_anew(denies=random.random() < 0.4, throttles=random.random() < 0.4)
-        self._admin_connection = await self._broker.connect()
+        self._admin_connection = await self._broker.connect(ADMIN)
 
     async def _ask_others(self, _topic: str, _index: int) -> None:
         random = self._random
         self._broker.ask_others(denies=random.random() < 0.4, throttles=random.random() < 0.4)
+
+    def _change_rules(self, random: Random) -> None:
+        """Perhaps; to be called at any time."""
+        chance = random.random()
+        if chance < 0.15:
+            self._broker.change_rules(random)
+            self.lived.counts["changed rules"] += 1
+        elif chance < 0.18:
+            self._broker.authorizer.read_all_again()
+        elif chance < 0.38:
+            connection = random.choice(self._connections).wire.connection
+            connection.principal = random.choice(PRINCIPALS)
+            self.lived.counts["logins"] += 1
+        elif chance < 0.46:
+            loop, delay_s = self._broker.loop, random.choice((0.0005, 0.003, 0.03, 0.3))
+            loop.call_later(delay_s, self._broker.revoke, random.choice(TOPICS))
 
     async def _close_all(self) -> None:
         """Close all connections, and note what is counted and left then."""
@@ -366,11 +398,13 @@ def same_chances(seed: int) -> Iterator[None]:
         yield
 
 
-def lived(seed: int, steps: int, directory: Path, *, takes_short_way: bool) -> Lived:
+def lived(
+    seed: int, steps: int, directory: Path, *, takes_short_way: bool, under_rules: bool
+) -> Lived:
     """The history of a seed, as one broker lives it."""
     loop = VirtualLoop()
     asyncio.set_event_loop(loop)
-    history = History(seed, directory, takes_short_way=takes_short_way)
+    history = History(seed, directory, takes_short_way=takes_short_way, under_rules=under_rules)
     original = Lanes.answer
     short = 0
 
@@ -421,14 +455,22 @@ def difference(short: Lived, long: Lived) -> str | None:
     return None
 
 
-def hunt(seed: int, steps: int, outcome: Outcome) -> None:
+def hunt(seed: int, steps: int, outcome: Outcome, *, under_rules: bool = False) -> None:
     """Let both brokers live a seed, and add what came of it."""
     memory = Path("/dev/shm")
     directory = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
     lives = []
     try:
         for way in (True, False):
-            lives.append(lived(seed, steps, directory / "disk", takes_short_way=way))
+            lives.append(
+                lived(
+                    seed,
+                    steps,
+                    directory / "disk",
+                    takes_short_way=way,
+                    under_rules=under_rules,
+                )
+            )
             shutil.rmtree(directory / "disk")  # the other one has the same names
     finally:
         shutil.rmtree(directory)
@@ -451,7 +493,7 @@ def main() -> None:
     outcome, seed = Outcome(), options.seed
     while outcome.frames < options.frames and len(outcome.differences) < 10:
         before = len(outcome.differences)
-        hunt(seed, options.steps, outcome)
+        hunt(seed, options.steps, outcome, under_rules=seed % 2 == 0)
         seed += 1
         for found in outcome.differences[before:]:
             print(found, flush=True)

@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from itertools import cycle, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
@@ -97,6 +99,18 @@ DELIVERED = {
 }
 
 
+# What it takes more to ask the rules, in calls of Python and of C.
+WITH_RULES = {
+    "produce 16 KB": (5, 1),
+    "fetch 100 B": (6, 2),
+    "fetch 100 B in a session": (7, 2),
+    "heartbeat": (5, 1),
+    "commit": (7, 2),
+    "metadata of a topic": (5, 1),
+}
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+
+
 class CountedBroker(NamedTuple):
     """A broker that counts its calls, the file it writes them to, and its HTTP address."""
 
@@ -125,7 +139,24 @@ class CountedBroker(NamedTuple):
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
-    directory = tmp_path_factory.mktemp("counted")
+    with counted(tmp_path_factory.mktemp("counted")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def broker_with_rules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
+    """One that asks its rules whether a client may do something, which it then may."""
+    settings = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with counted(tmp_path_factory.mktemp("ruled"), settings) as broker:
+        yield broker
+
+
+@contextmanager
+def counted(directory: Path, settings: Mapping[str, str] = _NO_SETTINGS) -> Iterator[CountedBroker]:
+    """A broker that counts its calls."""
     port, http = apache_kafka.free_port(), f"127.0.0.1:{apache_kafka.free_port()}"
     counts = directory / "counts"
     command = [
@@ -133,6 +164,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
         "start", "--listen", f"127.0.0.1:{port}", "--data", str(directory / "data"),
         "--override", f"kbroker.http.listeners={http}",
     ]  # fmt: skip
+    for setting in settings.items():
+        command += ["--override", "=".join(setting)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
             apache_kafka.wait_for_port(port, process)
@@ -146,6 +179,21 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedBroker]:
     ("load", "budget"), [pytest.param(*each[1:], id=each[0]) for each in BUDGETS]
 )
 def test_a_request_keeps_to_its_budget(broker: CountedBroker, load: Any, budget: Budget) -> None:
+    assert_kept(calls_of(broker, load), budget)
+
+
+@pytest.mark.parametrize("name", sorted(WITH_RULES))
+def test_a_request_that_rules_allow_keeps_to_its_budget(
+    broker_with_rules: CountedBroker, name: str
+) -> None:
+    _, load, budget = next(each for each in BUDGETS if each[0] == name)
+    more = WITH_RULES[name]
+    allowed = budget._replace(python=budget.python + more[0], c=budget.c + more[1])
+    assert_kept(calls_of(broker_with_rules, load), allowed)
+
+
+def calls_of(broker: CountedBroker, load: Any) -> dict[str, int]:
+    """The calls of a load whose requests are known."""
     made = load.made(broker.running, 1_000)
     frames = sent_in_turn(made)
     client = RawClient(broker.running.address)
@@ -157,10 +205,9 @@ def test_a_request_keeps_to_its_budget(broker: CountedBroker, load: Any, budget:
 
     ask()  # it is known from now on
     ask()
-    counted = broker.calls(client, ask, made.frames[0])
+    found = broker.calls(client, ask, made.frames[0])
     client.close()
-
-    assert_kept(counted, budget)
+    return found
 
 
 def test_a_request_costs_no_more_once_somebody_has_followed_requests_and_gone(

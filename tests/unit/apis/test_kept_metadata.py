@@ -23,6 +23,7 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.request import Request, Response
 from kbroker.replication.kept_answers import LARGEST_BYTES, MOST_BYTES, Asked, KeptAnswers
+from tests.fakes.acls.ruled_authorizer import RuledAuthorizer
 from tests.fakes.clusters.replication_cluster import (
     ReplicationCluster,
     partition_metadata,
@@ -221,6 +222,78 @@ def test_who_has_to_be_asked_is_asked_each_time(
 
     assert ask(request("t")) == ask(request("t"))
     assert ask.made == 2
+
+
+def as_principal(name: str, host: str = "127.0.0.1") -> Request:
+    client = connection("PLAINTEXT", "127.0.0.1", 9092)
+    client.principal, client.peer_host = name, host
+    return request("t")._replace(connection=client)
+
+
+@pytest.fixture
+def rules() -> RuledAuthorizer:
+    """All may see all topics."""
+    rules = RuledAuthorizer()
+    rules.set(AclResourceType.TOPIC, "*", AclOperation.DESCRIBE)
+    return rules
+
+
+@pytest.mark.usefixtures("small_or_large")
+def test_under_rules_an_answer_is_kept_for_a_principal_at_an_address(
+    cluster: ReplicationCluster, rules: RuledAuthorizer
+) -> None:
+    cluster.lead("t")
+    ask = Asker(cluster, authorizer=rules)
+    askers = [as_principal("User:ann"), as_principal("User:bob"), as_principal("User:ann", "::1")]
+
+    answers = [ask(each) for each in askers * 2]
+
+    assert ask.made == 3
+    assert answers == [ask.made_again(each) for each in askers * 2]
+
+
+@pytest.mark.usefixtures("small_or_large")
+def test_what_rules_are_changed_to_is_seen_by_the_next_request(
+    cluster: ReplicationCluster, rules: RuledAuthorizer
+) -> None:
+    cluster.lead("t")
+    ask = Asker(cluster, authorizer=rules)
+    wanted = as_principal("User:ann")
+    seen = ask(wanted)
+
+    rules.set(AclResourceType.TOPIC, "t", denied=(AclOperation.DESCRIBE,), who="User:ann")
+    refused = ask(wanted)
+
+    assert refused == ask.made_again(wanted) != seen
+    rules.set(AclResourceType.TOPIC, "t")
+    assert ask(wanted) == seen
+    made = ask.made
+    rules.read_all_again()
+    assert ask(wanted) == seen
+    assert ask.made == made + 1
+
+
+def test_rules_that_change_amid_a_large_answer_leave_nothing_behind(
+    cluster: ReplicationCluster, rules: RuledAuthorizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbroker.apis.large_answers.SMALL_BYTES", -1)
+    cluster.lead("t")
+    ask = Asker(cluster, authorizer=rules)
+    written = metadata.written
+
+    async def with_a_change(*args: Any) -> Any:
+        response = await written(*args)
+        rules.set(AclResourceType.TOPIC, "t", denied=(AclOperation.DESCRIBE,))
+        rules.set(AclResourceType.TOPIC, "t")
+        return response
+
+    with monkeypatch.context() as patched:
+        patched.setattr(metadata, "written", with_a_change)
+        ask(as_principal("User:ann"))
+
+    made = ask.made
+    ask(as_principal("User:ann"))
+    assert ask.made == made + 1
 
 
 @pytest.mark.usefixtures("small_or_large")

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kbroker.turns import ENTRIES
+from kbroker.turns import ENTRIES, turns
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
 from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
 from tests.fakes.requests.received_answers import received
 from tests.fakes.running.loop_turns import counting_turns
 
@@ -208,3 +213,29 @@ def test_what_is_asked_for_twice_is_answered_twice(version: int) -> None:
         [],
         [42, 42],
     ]
+
+
+@pytest.mark.parametrize("version", [5, 8])
+def test_topics_of_a_whole_group_are_decided_with_other_requests_in_between(version: int) -> None:
+    call = caller()
+    committed = call.broker.groups.store.find("g").group.offsets.committed
+    value = committed.pop(TopicPartition("t", 0))
+    for at in range(1_000):
+        committed[TopicPartition(f"t{at}", 0)] = value
+    groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)]
+    in_turn: Counter[int] = Counter()
+
+    class Counting(DenyingAuthorizer):
+        def authorize(self, *asked: Any) -> bool:
+            in_turn[turns().given] += 1
+            return super().authorize(*asked)
+
+    hidden = AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, "t7")
+    call.services = replace(call.services, authorizer=Counting(hidden))
+    request = OffsetFetchRequest(group_id="g", topics=None, groups=groups)
+    response = call.through_stages(request, version)
+
+    shown = response.topics or response.groups[0].topics
+    assert len(shown) == 999
+    assert "t7" not in {found.name for found in shown}
+    assert max(in_turn.values()) <= ENTRIES + 1
