@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.acl import acl_rules
 from kbroker.acl.acl import (
     CLOSED,
     CLUSTER,
@@ -24,8 +25,13 @@ ANN_READS = Acl("User:ann", "*", AclOperation.READ, Permission.ALLOW)
 ANN_WRITES = Acl("User:ann", "*", AclOperation.WRITE, Permission.ALLOW)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_rules_decide_as_a_walk_over_all_of_them(seed: int) -> None:
+@pytest.mark.parametrize("few", [acl_rules.FEW_RULES, 0], ids=["few rules", "many rules"])
+@pytest.mark.parametrize("seed", range(10))
+def test_rules_decide_as_a_walk_over_all_of_them(
+    seed: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acl_rules, "FEW_RULES", few)
+
     assert disagreements(seed, changes=30, questions=10) == []
 
 
