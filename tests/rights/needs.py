@@ -240,6 +240,12 @@ ADMINISTRATION = (
     row(35, {"topics": None}, _SEES_CLUSTER, versions="3+"),
     row(37, {"topics": [{"name": TOPIC.name, "count": 2, "assignments": None}],
              "timeout_ms": 1_000, "validate_only": True}, need(TOPIC_29, (Op.ALTER, TOPIC))),
+    # Whoever has not logged in gets no delegation token (64), whatever rules say; what others need
+    # is in tests/unit/apis/test_delegation_tokens.py.
+    row(38, {"max_lifetime_ms": -1}, allowed=(64,)),
+    row(39, {"hmac": b"x", "renew_period_ms": -1}, allowed=(64,)),
+    row(40, {"hmac": b"x", "expiry_time_period_ms": -1}, allowed=(64,)),
+    row(41, {"owners": None}, allowed=(64,)),
     row(43, {"topic_partitions": [{"topic": TOPIC.name, "partitions": [0]}]}, _ALTERS_CLUSTER,
         allowed=(0, 84)),
     row(45, {"topics": [{"name": TOPIC.name, "partitions": [{"partition_index": 0}]}]},

@@ -153,7 +153,7 @@ class Asked:
         frame = self._broker.frame(self._row.key, self._version, values)
         wrapped = {
             "request_data": bytes(frame),
-            "request_principal": encode_principal(ANONYMOUS),
+            "request_principal": encode_principal(ANONYMOUS, has_token=False),
             "client_host_address": pack_address(ADDRESS),
         }
         answer = await self._broker.ask(ADMIN, ENVELOPE, 0, wrapped)
