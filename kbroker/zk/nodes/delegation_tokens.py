@@ -30,7 +30,7 @@ Change = Callable[[DelegationToken | None], DelegationToken | None]
 """The token afterwards, None if it goes, given the one before, None if there is none. May refuse by
 raising.
 """
-_ROW_NODES = 256  # read and decoded at a time: a few milliseconds
+_ROW_NODES = 64  # read and decoded at a time: a few milliseconds
 
 
 class ZkDelegationTokens:
