@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kbroker.clock import Clock
 from kbroker.errors import ConfigError
 from kbroker.model import TopicPartition
+from kbroker.slices import slices
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.tree import TreeError, TreeUnavailableError
@@ -26,6 +27,8 @@ from kbroker.zk.zk_utils import ZkUtils
 from kbroker.zk.zk_watchers import ChangeNotificationWatcher, RepeatedReading, on_new_session
 
 _log = logging.getLogger(__name__)
+
+_ROW_ENTITIES = 256  # read at a time: a few milliseconds
 
 ConfigHandler = Callable[[str, Mapping[str, str]], None]  # (entity name, its overrides)
 
@@ -124,15 +127,19 @@ class DynamicConfigManager:
         self._changed.popleft()
 
     async def _read_again(self) -> None:
-        entities = []
         for entity_type in self._followed():
             names = await self._stored.places(entity_type)
             gone = self._known.get(entity_type, set()).difference(names)
-            entities += [f"{entity_type}/{name}" for name in (*names, *gone)]
+            for row in slices([*names, *gone], _ROW_ENTITIES):
+                try:
+                    await self._tell(entity_type, row)
+                except TreeError:
+                    raise
+                except Exception:  # of one of them, which is named when each is told by itself
+                    self._changed.extend(f"{entity_type}/{name}" for name in row)
         named = await self._stored.entities(zk_paths.TOPIC_CONFIGS)
         before = dict(self._topics)
         await self.load_topics(dict.fromkeys([*before, *named]))
-        self._changed.extend(entities)
         self._changed.extend(
             f"{zk_paths.TOPIC_CONFIGS}/{topic}"
             for topic in dict.fromkeys([*before, *self._topics])

@@ -34,7 +34,8 @@ def described_quotas(
     links: ClusterLinks, entity: Names, *, is_whole: bool = False, any_of: Iterable[str] = ()
 ) -> list[EntityQuotas]:
     """Return the quotas of entities that have these components and some of these types, and of none
-    that has others too if `is_whole`; sorted. Raises OSError, and KafkaError if that is refused.
+    that has others too if `is_whole`; sorted by names. Raises OSError, and KafkaError if that is
+    refused.
     """
     wanted = [(k, _DEFAULT if name is None else _EXACT, name) for k, name in entity.items()]
     wanted += [(kind, _ANY, None) for kind in any_of]
@@ -52,7 +53,7 @@ def described_quotas(
     found = [
         EntityQuotas(
             {part.entity_type: part.entity_name for part in entry.entity},
-            dict(sorted((each.key, each.value) for each in entry.values)),
+            {each.key: each.value for each in entry.values},
         )
         for entry in answer.entries or ()
     ]

@@ -16,12 +16,12 @@ from kbroker.client.cluster_configs import AlterableConfig
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.quota_words import Names
 from kbroker.errors import KafkaError
-from kbroker.java_hash import hash_table_order
+from kbroker.java_hash import hash_map_order
 from kbroker.quotas.quota_entity import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
 
 _TYPES = {"users": USER, "clients": CLIENT_ID, "ips": IP}
-_SHORT = {"user": "users", "client": "clients", "ip": "ips"}
+_SHORT = {"client": "clients", "user": "users", "ip": "ips"}  # in the tool's order
 _DEFAULTS = {f"{short}-defaults": kind for short, kind in _SHORT.items()}
 _WORDS = {USER: "user-principal", CLIENT_ID: "client-id", IP: "ip"}
 _ENTITY = ("entity-type", "entity-name", "entity-default")
@@ -59,7 +59,7 @@ def are_meant(given: Given) -> bool:
 
 def whose(given: Given) -> Whose:
     """Return who is meant. ToolError for what does not go together."""
-    short = [each for each in given.values if each in _SHORT or each in _DEFAULTS]
+    short = [each for each in (*_SHORT, *_DEFAULTS) if given.has(each)]
     if short:
         if any(map(given.has, _ENTITY)):
             raise ToolError(f"--{short[0]} cannot be given with --entity-type and its names")
@@ -92,7 +92,7 @@ def _check(kinds: Sequence[str], names: Sequence[str]) -> None:
 def described(links: ClusterLinks, wanted: Whose) -> Iterator[str]:
     """A line for each entity that has quotas, then for each user that has credentials."""
     for quotas in described_quotas(links, wanted.entity, is_whole=True, any_of=wanted.any_of):
-        order = hash_table_order(quotas.values)
+        order = hash_map_order(quotas.values, len(quotas.values))
         shown = ", ".join(f"{key}={java_double(float(quotas.values[key]))}" for key in order)
         yield f"Quota configs for {_words(quotas.entity)} are {shown}"
     if wanted.has_users_alone and wanted.names != ("",):

@@ -91,7 +91,9 @@ def list_quotas(
         entity = _entity(user, client_id, ip, defaults)
     with cluster_links(bootstrap) as links:
         found = described_quotas(links, entity)
-    rows = [_row(each.entity, key, value) for each in found for key, value in each.values.items()]
+    rows = [
+        _row(each.entity, key, each.values[key]) for each in found for key in sorted(each.values)
+    ]
     print_rows(rows, _shown(rows, _COLUMNS, output), output)
     if not rows:
         whose = f" with {entity_words(entity)}" if entity else ""
@@ -116,7 +118,7 @@ def set_quotas(
     ip: str | None,
     defaults: Sequence[str],
 ) -> None:
-    """Set quotas. Each broker allows so much by itself, and holds to it at once.
+    """Set quotas: so much each broker allows by itself.
 
     For users and client ids KEY is producer (bytes in a second, as in producer=1MB/s), consumer
     (likewise), request (percentage of the time of the broker's loop, as in request=50%) or
@@ -161,7 +163,7 @@ def unset_quotas(
         keys = keys_in(words, entity)
     with cluster_links(bootstrap) as links:
         found = described_quotas(links, entity, is_whole=True)
-        there = found[0].values if found else {}
+        there = dict(sorted(found[0].values.items())) if found else {}
         if not there:
             refuse([f"{entity_words(entity)} has no quotas (see `kbroker quota list`)"])
         missing = [key for key in keys if key not in there]

@@ -4,6 +4,9 @@ Law: a change expects the version that was read, and is written in one transacti
 notification that makes every broker read it. So no change is lost to a simultaneous one, and none
 goes unnoticed. As in Kafka, a user, client or address without overrides has no node, unless one
 that has some is within it; what held nothing else goes together with it.
+
+A node that goes and comes again has the versions of the former one. So whoever lets one go raises
+the version of the root of its type, and whoever changes one expects the version that the root had.
 """
 
 from __future__ import annotations
@@ -100,7 +103,7 @@ class ZkEntityConfigs:
         """
         path = zk_paths.config_path(entity_type, name)
         for _ in range(MAX_CONFLICTS):
-            writes = await self._writes(entity_type, name, change)
+            writes = await self._guarded(entity_type, name, change)
             ops = [*writes, _notification(entity_type, name)]
             if entity_type == zk_paths.TOPIC_CONFIGS:
                 ops.append(CheckOp(zk_paths.topic_path(name), ANY_VERSION))
@@ -109,14 +112,28 @@ class ZkEntityConfigs:
             except (BadVersionError, NodeExistsError, NotEmptyError):
                 continue
             except NoNodeError as error:
-                if isinstance(ops[error.op_index], CheckOp):
-                    raise
+                if ops[error.op_index] is ops[-1] and isinstance(ops[-1], CheckOp):
+                    raise  # the topic's
                 if any(isinstance(write, CreateOp) for write in writes):
                     await self._zk.create_if_absent(path.rpartition("/")[0])
                 await self._zk.create_if_absent(zk_paths.CONFIG_CHANGES)
                 continue
             return
         raise BadVersionError(path)
+
+    async def _guarded(self, entity_type: str, name: str, change: Change) -> list[Op]:
+        """Return the writes, and what they expect of other nodes."""
+        if entity_type not in _GO_WHEN_EMPTY:
+            return await self._writes(entity_type, name, change)
+        root = zk_paths.config_root_path(entity_type)
+        await self._zk.create_if_absent(root)
+        data, stat = await self._zk.tree.get(root)  # before what it guards
+        writes = await self._writes(entity_type, name, change)
+        if any(isinstance(write, DeleteOp) for write in writes):
+            return [*writes, SetOp(root, data, stat.version)]
+        if any(isinstance(write, SetOp) for write in writes):
+            return [*writes, CheckOp(root, stat.version)]
+        return writes
 
     async def _writes(self, entity_type: str, name: str, change: Change) -> list[Op]:
         path = zk_paths.config_path(entity_type, name)

@@ -194,3 +194,28 @@ async def test_a_handler_that_fails_stops_no_other_change(
     await writer.set("brokers", "0", b="2")
     await turns()
     assert heard == [("t", {"a": "1"}), ("0", {"b": "2"})]
+
+
+async def test_a_handler_that_fails_for_one_keeps_nothing_from_others_after_a_lost_session(
+    caplog: pytest.LogCaptureFixture,
+    manager: DynamicConfigManager,
+    session: TreeSession,
+    writer: Writer,
+    heard: Heard,
+) -> None:
+    def fail(name: str, _overrides: Mapping[str, str]) -> None:
+        if name == "1":
+            raise ZeroDivisionError
+
+    for number in range(3):
+        await writer.set("brokers", str(number), a="1")
+    manager.add_handler("brokers", fail)
+    await turns()
+    heard.clear()
+    caplog.clear()
+    session.expire()
+    session.renew()
+    await turns()
+    assert {name for name, _ in heard} == {"0", "1", "2"}
+    assert "settings of brokers/1 cannot be applied" in caplog.text
+    assert "brokers/0 cannot" not in caplog.text

@@ -144,6 +144,25 @@ async def test_what_gets_something_meanwhile_stays(
     assert await configs.overrides("users", "u/clients/c") == {}
 
 
+@pytest.mark.parametrize("name", ["u", "u/clients/c"])
+async def test_a_change_over_a_node_that_went_and_came_again_is_made_anew(
+    name: str, configs: ZkEntityConfigs, zk: ZkUtils, tree: EmbeddedTree
+) -> None:
+    await configs.update("users", name, lambda _: {"a": "1"})
+    other = ZkEntityConfigs(ZkUtils(tree.session(), FixedClock()))
+    multi, rounds = zk.tree.multi, iter(range(2))
+
+    async def late(ops: object) -> object:
+        for _ in rounds:  # the node has the version that was read, as all have that are new
+            await other.update("users", name, lambda _: {})
+            await other.update("users", name, lambda _: {"b": "2"})
+        return await multi(ops)  # type: ignore[arg-type]
+
+    zk.tree.multi = late  # type: ignore[method-assign,assignment]
+    await configs.update("users", name, lambda old: old | {"c": "3"})
+    assert await configs.overrides("users", name) == {"b": "2", "c": "3"}
+
+
 async def test_nodes_that_nobody_can_read_are_reported_left_out_and_can_be_replaced(
     caplog: pytest.LogCaptureFixture, configs: ZkEntityConfigs, tree: EmbeddedTree
 ) -> None:
