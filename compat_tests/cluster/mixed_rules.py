@@ -49,7 +49,7 @@ def edit(address: str, number: int, seed: int, edits: int) -> set[Rule]:
     for count in range(edits):
         if left and draw.random() < 0.4:
             rule = draw.choice(sorted(left))
-            answer = connection.call(DELETE_ACLS, 1, filters=[_filter(rule)])
+            answer = connection.call(DELETE_ACLS, 1, filters=[filter_of(rule)])
             (result,) = answer.filter_results
             assert (int(result.error_code), len(result.matching_acls)) == (0, 1), (rule, result)
             left.discard(rule)
@@ -57,14 +57,14 @@ def edit(address: str, number: int, seed: int, edits: int) -> set[Rule]:
             principal = f"User:{number}-{count}"
             name, pattern = draw.choice(("t", "to")), draw.choice((LITERAL, PREFIXED))
             rule = (name, pattern, principal, "*", draw.randrange(3, 12), draw.choice((2, 3)))
-            answer = connection.call(CREATE_ACLS, 1, creations=[_creation(rule)])
+            answer = connection.call(CREATE_ACLS, 1, creations=[creation_of(rule)])
             assert [int(result.error_code) for result in answer.results] == [0], answer
             left.add(rule)
     connection.close()
     return left
 
 
-def _creation(rule: Rule) -> dict[str, Any]:
+def creation_of(rule: Rule) -> dict[str, Any]:
     name, pattern, principal, host, operation, permission = rule
     return {
         "resource_type": TOPIC, "resource_name": name, "resource_pattern_type": pattern,
@@ -72,7 +72,7 @@ def _creation(rule: Rule) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _filter(rule: Rule) -> dict[str, Any]:
+def filter_of(rule: Rule) -> dict[str, Any]:
     name, pattern, principal, host, operation, permission = rule
     return {
         "resource_type_filter": TOPIC, "resource_name_filter": name, "pattern_type_filter": pattern,

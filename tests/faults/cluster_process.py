@@ -236,6 +236,10 @@ class BrokerProcess:
         if parts.authorizer is not None:
             await parts.authorizer.start()
             self._undo.push_async_callback(parts.authorizer.stop)
+        tokens = parts.services.tokens
+        if tokens is not None:
+            await tokens.start()
+            self._undo.push_async_callback(tokens.stop)
         if self._has_features:
             await parts.cluster.features.start()
             self._undo.push_async_callback(parts.cluster.features.stop)

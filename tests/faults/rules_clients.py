@@ -300,6 +300,7 @@ class RulesClients:
         self, process: BrokerProcess, asked: Asked, connection: ConnectionInfo
     ) -> None:
         begin, view = self._loop.time(), view_of(process)
+        was_controller = process.controller.is_active
         answer = await self._ask(process, asked.request, asked.version, connection)
         if answer is None:
             return
@@ -314,6 +315,8 @@ class RulesClients:
 
             if code in _UNDECIDED and asked.is_forwarded and may(view):
                 continue  # no controller has answered
+            if was_controller and code != denied and may(view):
+                continue  # and it may be none any more
             if not self._is_right(process, asked, (begin, view), may, code == denied):
                 text = f"{process} answers {code} to {connection.principal}"
                 self._model.violate(

@@ -92,6 +92,7 @@ class Wish:
 
     is_there: bool | None = None
     under_way: int = 0
+    is_contested: bool = False  # several at once, in whatever order
     begun: int = 0
 
 
@@ -152,6 +153,7 @@ class RulesModel(ClusterModel):
         wish = self.wishes[number].setdefault(acl, Wish())
         self.say(f"asked: {_named(number)} {_short(frozenset({acl}))}")
         wish.is_there = None
+        wish.is_contested |= wish.under_way > 0
         wish.under_way += 1
         wish.begun += 1
         return len(self.versions[number]) - 1, wish.begun
@@ -168,8 +170,10 @@ class RulesModel(ClusterModel):
         if wish is not None and wish.begun >= begun:
             wish.under_way = max(0, wish.under_way - 1)
             is_readable = history[-1][1] != frozenset(CLOSED)
-            if not wish.under_way and wish.begun == begun and is_readable:
+            is_alone = not wish.under_way and wish.begun == begun and not wish.is_contested
+            if is_alone and is_readable:
                 wish.is_there = added
+            wish.is_contested &= wish.under_way > 0
         needed = next(
             (n for n in range(version, len(history)) if (acl in history[n][1]) is added), None
         )

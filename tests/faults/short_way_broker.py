@@ -10,13 +10,13 @@ from collections import ChainMap
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID
 from zlib import crc32
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType, PatternType
 from kbroker.apis import registry
 from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
-from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.registry import Api
@@ -26,6 +26,7 @@ from kbroker.network.channel import Channel
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
 from kbroker.protocol.request import ConnectionInfo
+from kbroker.quotas.client_limits import ClientQuotaType
 from kbroker.replication.partitions.partition import Partition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.acls.ruled_authorizer import RuledAuthorizer
@@ -36,6 +37,7 @@ from tests.fakes.clusters.replication_cluster import (
     update_metadata,
 )
 from tests.fakes.requests.memory_wire import MemoryWire
+from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.running.virtual_loop import LoopClock, VirtualLoop
 from tests.fakes.trees.simulated_tree import Ensemble, TreeWeather
 from tests.faults.cluster_network import ClusterNetwork, NetworkWeather, SimulatedChannels
@@ -69,11 +71,14 @@ class Denying:
         return True
 
 
-class Sparing:
-    """Quotas that pause some connections for a while."""
+class Sparing(RecordingQuotas):
+    """Quotas of bytes that pause some connections for a while."""
 
-    def throttle_ms(self, usage: Usage) -> int:
-        return max(0, (usage.request_bytes + usage.response_bytes) % 13 - 9)
+    def __init__(self) -> None:
+        super().__init__(kinds=frozenset({ClientQuotaType.PRODUCE, ClientQuotaType.FETCH}))
+
+    def use(self, *used: Any) -> int:
+        return max(0, int(used[-1]) % 13 - 9)
 
 
 class HuntedConnection:

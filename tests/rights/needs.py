@@ -18,7 +18,7 @@ from tests.rights.ruled_broker import IdOf
 
 Right = tuple[Op, AclResource]
 
-NOT_REFUSED, TOPIC_29, GROUP_30, CLUSTER_31, TRANSACTION_53 = 0, 29, 30, 31, 53
+NOT_REFUSED, TOPIC_29, GROUP_30, CLUSTER_31, TRANSACTION_53, TOKEN_65 = 0, 29, 30, 31, 53, 65
 TOPIC = AclResource(AclResourceType.TOPIC, "orders")
 DOOMED = AclResource(AclResourceType.TOPIC, "doomed")
 NEW = AclResource(AclResourceType.TOPIC, "new")
@@ -26,7 +26,10 @@ GROUP = AclResource(AclResourceType.GROUP, "workers")
 LEFT = AclResource(AclResourceType.GROUP, "left")
 TRANSACTION = AclResource(AclResourceType.TRANSACTIONAL_ID, "move")
 BUSY = AclResource(AclResourceType.TRANSACTIONAL_ID, "busy")
-RESOURCES = (TOPIC, DOOMED, NEW, GROUP, LEFT, TRANSACTION, BUSY, CLUSTER)
+BOSS = AclResource(AclResourceType.USER, "User:boss")
+ADMIN_USER = AclResource(AclResourceType.USER, "User:admin")
+TOKEN = AclResource(AclResourceType.DELEGATION_TOKEN, "*")  # ids of tokens are drawn
+RESOURCES = (TOPIC, DOOMED, NEW, GROUP, LEFT, TRANSACTION, BUSY, CLUSTER, BOSS, ADMIN_USER, TOKEN)
 EVERY_VERSION = "0+"
 _BROKER = "1"
 _STRANGER = 99  # the id of a broker that is not there
@@ -54,6 +57,7 @@ class Row:
     shows: Callable[[Any], object] | None = None  # what is hidden without a word
     allowed: frozenset[int] = frozenset({0})
     closes_unanswered: bool = False
+    has_login: bool = False
 
     @property
     def served_versions(self) -> Versions:
@@ -103,6 +107,8 @@ _RULE = {
     "resource_type": 2, "resource_name": "elsewhere", "resource_pattern_type": 3,
     "principal": "User:x", "host": "*", "operation": 3, "permission_type": 3,
 }  # fmt: skip
+_LIMIT = {"entity": [{"entity_type": "user", "entity_name": "u"}],
+          "ops": [{"key": "producer_byte_rate", "value": 1.0}]}  # fmt: skip
 _SETTING = {"name": "retention.ms", "value": "1000"}
 _OF_BROKER = {"name": "log.cleaner.threads", "value": "1"}
 
@@ -264,6 +270,29 @@ SECURITY = (
     row(29, _ANY_RULE, _SEES_CLUSTER),
     row(30, {"creations": [_RULE]}, _ALTERS_CLUSTER),
     row(31, {"filters": [_NO_RULE]}, _ALTERS_CLUSTER),
+    row(38, {"max_lifetime_ms": -1}, versions="0-2", has_login=True),
+    row(
+        38,
+        {"max_lifetime_ms": -1, "owner_principal_type": "User", "owner_principal_name": "boss"},
+        need(TOKEN_65, (Op.CREATE_TOKENS, BOSS)),
+        versions="3+",
+        has_login=True,
+    ),
+    row(38, {"max_lifetime_ms": -1}, variant="nobody", allowed=(64,)),
+    row(39, {"hmac": b"x"}, has_login=True, allowed=(62,)),
+    row(40, {"hmac": b"x"}, has_login=True, allowed=(62,)),
+    row(
+        41,
+        {"owners": None},
+        need(NOT_REFUSED, (Op.DESCRIBE, TOKEN), (Op.DESCRIBE_TOKENS, ADMIN_USER)),
+        has_login=True,
+        shows=lambda answer: [each for each in answer.tokens if each.principal_name == "admin"],
+    ),
+    row(
+        49,
+        {"entries": [_LIMIT], "validate_only": True},
+        need(CLUSTER_31, (Op.ALTER_CONFIGS, CLUSTER)),
+    ),
     row(48, {"components": [], "strict": False}, _LISTS_CLUSTER_SETTINGS),
     row(50, {"users": None}, _SEES_CLUSTER),
     row(51, {"deletions": [{"name": "nobody", "mechanism": 1}]}, _ALTERS_CLUSTER, allowed=(91,)),

@@ -34,6 +34,7 @@ _SETTINGS = {
     "super.users": ADMIN,
     "default.replication.factor": "3",  # nothing is created by the way
     "log.retention.ms": "-1",
+    "delegation.token.secret.key": "secret",
 }
 
 
@@ -76,6 +77,8 @@ class RuledBroker(HuntedBroker):
         }
         answer = await self.ask(ADMIN, 24, 4, {"transactions": [begun]})
         assert codes_in(answer) == {0}, answer
+        token = await self.ask(ADMIN, 38, 0, {"max_lifetime_ms": -1}, has_login=True)
+        assert token.error_code == 0, token
 
     async def begin(self, transactional_id: str) -> tuple[int, int]:
         """Have a producer with this id; returns its own id and epoch."""
@@ -106,8 +109,19 @@ class RuledBroker(HuntedBroker):
         authorizer.rules.replace(dict.fromkeys(self._ruled, ()) | dict(rules))
         self._ruled = list(rules)
 
-    async def ask(self, principal: str, key: int, version: int, values: Mapping[str, Any]) -> Any:
+    async def ask(
+        self,
+        principal: str,
+        key: int,
+        version: int,
+        values: Mapping[str, Any],
+        *,
+        has_login: bool = False,
+    ) -> Any:
         """The answer; None if the connection was closed instead."""
+        connection = await self._connection_of(principal)
+        protocol = "SASL_PLAINTEXT" if has_login else "PLAINTEXT"
+        connection.wire.connection.security_protocol = protocol
         data = await self.answer_to(principal, key, version, values)
         return None if data is None else self.answer(key, version, data)
 

@@ -145,7 +145,7 @@ async def asked(broker: RuledBroker, row: Row, version: int, principal: str) -> 
         connection = await broker.send(principal, row.key, version, row.values)
         await asyncio.sleep(0.5)
         return None if connection.wire.is_closed else NOTHING_SENT
-    return await broker.ask(principal, row.key, version, row.values)
+    return await broker.ask(principal, row.key, version, row.values, has_login=row.has_login)
 
 
 async def differences(broker: RuledBroker, row: Row, version: int) -> list[str]:

@@ -31,6 +31,7 @@ from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.wording import uuid_text
 
 CHECKPOINT_VERSION = 0
+_COUNT_DIGITS_MAX = 10
 PARTITION_METADATA_VERSION = 0
 
 _T = TypeVar("_T")
@@ -243,9 +244,10 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
             f"Unrecognized version of the checkpoint file {path}: {lines[0]!r}, "
             f"expected {CHECKPOINT_VERSION}"
         )
-    if len(lines) < 2 or not lines[1].strip().isdigit():
+    count = "".join(lines[1:2]).strip()
+    if not (count.isascii() and count.isdecimal()) or len(count) > _COUNT_DIGITS_MAX:
         raise CheckpointError(f"Malformed entry count in checkpoint file {path}: {lines[1:2]}")
-    expected = int(lines[1])
+    expected = int(count)
     entries = [line.split() for line in lines[2:]]
     if len(entries) != expected:
         raise CheckpointError(
