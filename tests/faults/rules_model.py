@@ -169,7 +169,7 @@ class RulesModel(ClusterModel):
         wish = self.wishes[number].get(acl)
         if wish is not None and wish.begun >= begun:
             wish.under_way = max(0, wish.under_way - 1)
-            is_readable = history[-1][1] != frozenset(CLOSED)
+            is_readable = all(each != frozenset(CLOSED) for _, each in history[version:])
             is_alone = not wish.under_way and wish.begun == begun and not wish.is_contested
             if is_alone and is_readable:
                 wish.is_there = added
