@@ -44,6 +44,7 @@ _SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 _SPOILT = (b"{", b'{"version":2,"acls":[]}', b'{"version":1}', b"\xff")
+_FAILING_NOTICE_S = 25.0
 _CALM_NOTICE_S = 2.5  # a reading that failed is repeated after a second
 
 
@@ -66,7 +67,7 @@ class RulesHistory(ClusterHistory):
         random = self.random
         self.store = ObservedTree(self.clock)
         self.store.model = self.model
-        self._is_calm = is_calm = random.random() < 0.5
+        is_calm = random.random() < 0.5
         slow_s = random.choice((0.2, 1.0))
         weather = TreeWeather(
             random,
@@ -75,7 +76,10 @@ class RulesHistory(ClusterHistory):
             watch_slow=0.0 if is_calm else random.choice((0.1, 0.5)),
             failing=0.0 if is_calm else random.choice((0.0, 0.05)),
         )
-        self.model.begin(_CALM_NOTICE_S if is_calm else 10.0 + 40 * slow_s)
+        notice_s = _CALM_NOTICE_S if is_calm else 10.0 + 40 * slow_s
+        if is_calm and self.seed % 4 == 1:  # operations fail, and nothing else is wrong
+            weather.failing, notice_s = 0.1, _FAILING_NOTICE_S
+        self.model.begin(notice_s)
         self.ensemble = Ensemble(self.store, self.loop, weather)
         network = NetworkWeather(
             random, slow=random.choice((0.0, 0.1)), slow_s=0.5, lost_requests=0.0, lost_answers=0.01
@@ -160,7 +164,7 @@ class RulesHistory(ClusterHistory):
     async def _absence(self) -> None:
         """A broker is away for so long that the notifications of changes are gone."""
         running = self._running()
-        if not self._is_calm or len(running) < 2:
+        if self.model.notice_s > _CALM_NOTICE_S or len(running) < 2:
             return
         process = self.random.choice(running)
         process.tree.expire()

@@ -39,3 +39,5 @@ def test_a_planted_mistake_is_found(mistake: Mistake) -> None:
         outcome = hunt(range(first, first + ENOUGH_SEEDS), STEPS, stops=True)
 
     assert outcome.violations, f"{outcome.seeds} seeds found nothing"
+    kinds = {violation.kind for _, violation in outcome.violations}
+    assert not kinds & {"unexpected error", "stuck"}, outcome.violations
