@@ -2,8 +2,8 @@
 prints medians.
 
 With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and
-the ratio of the medians is printed. Both are warm: the groups `requests`, `java` and `security` say how
-for each load, `warming` for all others, and what is measured cold. `requests` has kfake and bare loops beside.
+the ratio of the medians is printed. Both are warm: the groups `requests`, `java`, `security` and `rules`
+say how for each load, `warming` for all others, and what is measured cold. `requests` has kfake and bare loops beside.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from benchmarks import (
     replication,
     request_loads,
     rounds,
+    ruled_loads,
     secured_brokers,
     secured_loads,
     spark,
@@ -50,6 +51,7 @@ STANDING: dict[str, Sequence[StandingLoad]] = {
     "requests": request_loads.LOADS,
     "java": client_loads.LOADS,
     "security": secured_loads.LOADS,
+    "rules": ruled_loads.LOADS,
 }
 # Each of the others runs against one fresh broker (or cluster) per round, its loads in this order.
 FRESH: dict[str, Sequence[Row]] = {
@@ -75,8 +77,10 @@ _CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in 
 _REPLICATED: dict[str, Start] = {kind: partial(replication.running, kind) for kind in _BROKERS}
 _PAIRS: dict[str, Start] = {kind: partial(pipeline.running, kind) for kind in _BROKERS}
 _SECURED: dict[str, Start] = {kind: partial(secured_brokers.running, kind) for kind in _BROKERS}
+_RULED: dict[str, Start] = {kind: partial(ruled_loads.running, kind) for kind in _BROKERS}
 _STARTS = {
     "security": _SECURED,
+    "rules": _RULED,
     "cluster": _CLUSTERS,
     "replication": _REPLICATED,
     "pipeline": _PAIRS,
@@ -113,7 +117,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true",
-        help="one round, and of requests, java and security only as much as shows that all works",
+        help="one round, and of requests, java, security and rules only as much as shows that all works",
     )  # fmt: skip
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
     parser.add_argument(

@@ -22,6 +22,7 @@ from benchmarks import (
     references,
     request_loads,
     rounds,
+    ruled_loads,
     secured_brokers,
     secured_loads,
     tables,
@@ -173,6 +174,14 @@ def test_every_load_over_tls_and_with_logins_gives_figures_in_a_trial() -> None:
     found = [load for figures in trial for (load, _), of in figures.items() if min(of["kbroker"])]
     silent = {load.name for load in loads} - set(found)
     assert silent <= {"SSL: 1,000 idle connections"}  # ten take less than a page
+
+
+def test_every_load_under_rules_gives_figures_in_a_trial() -> None:
+    loads = [each for each in ruled_loads.LOADS if "10,000 topics" not in each.name]
+    starts = {"kbroker": partial(ruled_loads.running, "kbroker")}
+    trial = rounds.standing(loads, starts, 1, request_loads.QUICK)
+    found = [load for figures in trial for (load, _), of in figures.items() if min(of["kbroker"])]
+    assert {load.name for load in loads} <= set(found)
 
 
 def test_a_load_is_compared_with_all_that_is_here(capsys: pytest.CaptureFixture[str]) -> None:
