@@ -53,6 +53,7 @@ class Played:
     """A broker with a super user's connection and one of a user who needs rules."""
 
     def __init__(self, bootstrap: str, port: int, *, settles: bool) -> None:
+        self.bootstrap = bootstrap  # of the administrator
         self.admin = RawConnection(bootstrap, 20)
         self._port = port
         self._pause_s = SETTLES_S if settles else 0.0

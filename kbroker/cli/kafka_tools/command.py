@@ -14,6 +14,7 @@ from kbroker.near_names import did_you_mean
 
 _ROOM = "kbroker.cli.kafka_tools"
 TOOLS: Mapping[str, str] = {  # the module of each, which has it as TOOL
+    "acls": "acls",
     "broker-api-versions": "broker_api_versions",
     "configs": "configs",
     "console-consumer": "console_consumer",
@@ -43,7 +44,7 @@ INSTEAD: Mapping[str, str] = {  # our command for what a tool does that is not h
 def kafka_tool(name: str, arguments: Sequence[str]) -> None:
     """Do what a tool of Apache Kafka does, with its options and its output: kafka-topics,
     kafka-configs, kafka-console-producer, kafka-console-consumer, kafka-consumer-groups,
-    kafka-get-offsets, kafka-broker-api-versions, kafka-server-start or kafka-storage.
+    kafka-get-offsets, kafka-acls, kafka-broker-api-versions, kafka-server-start or kafka-storage.
 
     The image has them as /opt/kafka/bin/kafka-topics.sh and so on. `kbroker kafka-tool TOOL --help`
     prints the options that are served; others are refused by their name. Exit code 1 is that of any
