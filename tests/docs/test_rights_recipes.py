@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import (
@@ -213,13 +214,23 @@ def administer(ann: Program) -> None:
 PROGRAMS = [produce, consume, copy, stream, connect, spark, look, administer]
 
 
+def settings_of(broker: Broker, user: str, directory: Path) -> Path:
+    """The file by which commands log in as this user."""
+    path = directory / f"{user}.properties"
+    java = broker.client(user, "java")
+    path.write_text("".join(f"{name}={value}\n" for name, value in java.items()))
+    return path
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    users = {"admin": SECRET, **{f"user{number}": SECRET for number in range(len(RECIPES))}}
+    users = {
+        "admin": SECRET,
+        "carl": SECRET,
+        **{f"user{number}": SECRET for number in range(len(RECIPES))},
+    }
     with Broker(users=users, settings=SETTINGS) as broker:
-        config = tmp_path_factory.mktemp("recipes") / "admin.properties"
-        java = broker.client("admin", "java")
-        config.write_text("".join(f"{name}={value}\n" for name, value in java.items()))
+        config = settings_of(broker, "admin", tmp_path_factory.mktemp("recipes"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KBROKER_BOOTSTRAP", broker.bootstrap)
             patch.setenv("KBROKER_COMMAND_CONFIG", str(config))
@@ -237,6 +248,38 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.mark.parametrize("number", range(len(RECIPES)), ids=lambda n: PROGRAMS[n].__name__)
 def test_a_recipe_is_enough_for_its_program(broker: Broker, number: int) -> None:
     PROGRAMS[number](Program(broker, f"user{number}"))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (
+            "consume orders",
+            "read on topic orders: `kbroker acl allow User:carl read --topic orders`",
+        ),
+        (
+            "group describe g",
+            "describe on group g: `kbroker acl allow User:carl describe --group g`",
+        ),
+        ("user list", "describe on the cluster: `kbroker acl allow User:carl describe --cluster`"),
+        (
+            "topic create new",
+            "create on topic new: `kbroker acl allow User:carl create --topic new`",
+        ),
+    ],
+)
+def test_a_command_that_lacks_a_right_says_which_and_how_it_is_given(
+    broker: Broker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    words: str,
+) -> None:
+    login = ["--bootstrap", broker.bootstrap]
+    login += ["--command-config", str(settings_of(broker, "carl", tmp_path))]
+
+    assert kbroker([*command.split(), *login]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"User:carl needs {words} gives it"
 
 
 def test_every_recipe_has_its_program() -> None:
