@@ -9,16 +9,14 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
-from functools import lru_cache
-from struct import Struct
 from typing import ClassVar
 
 from kbroker.acl.acl import AclOperation, AclPattern, AclResource, AclResourceType, Acls
 from kbroker.acl.acl_rules import AclRules, SuperUsers
 from kbroker.admin.followed_nodes import FollowedNodes, Reading
 from kbroker.clock import Clock
+from kbroker.ip_addresses import address_in_rules
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.slices import slices
 from kbroker.turns import turn
@@ -27,9 +25,6 @@ from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
 from kbroker.zk.zk_utils import ZkUtils
 
 _READ_AT_ONCE = 32
-_ADDRESSES_KEPT = 1_000
-_IPV6 = Struct(">8H")
-_IPV4_WITHIN = bytes(10) + b"\xff\xff"
 
 
 class AclAuthorizer:
@@ -103,19 +98,3 @@ class AclAuthorizer:
             rules.replace(some)
             await turn()
         self.rules = rules
-
-
-@lru_cache(_ADDRESSES_KEPT)
-def address_in_rules(host: str) -> str:
-    """An address as Java writes it, and rules have it: IPv6 in full, IPv4 within it alone.
-
-    >>> address_in_rules("::1"), address_in_rules("::ffff:10.0.0.1")
-    ('0:0:0:0:0:0:0:1', '10.0.0.1')
-    """
-    if ":" not in host:
-        return host
-    address, percent, zone = host.partition("%")
-    packed = socket.inet_pton(socket.AF_INET6, address)
-    if packed.startswith(_IPV4_WITHIN):
-        return socket.inet_ntop(socket.AF_INET, packed[12:])
-    return ":".join(f"{part:x}" for part in _IPV6.unpack(packed)) + percent + zone

@@ -17,8 +17,8 @@ from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType, label_of
-from kbroker.admin.acl_authorizer import address_in_rules
 from kbroker.clock import Clock
+from kbroker.ip_addresses import address_in_rules
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.rare_lines import RareLines, note_of
 

@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Final
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType, label_of
-from kbroker.admin.acl_authorizer import address_in_rules
 from kbroker.admin.broker_loggers import TRACE
 from kbroker.apis.authorizer import Purpose
 from kbroker.clock import Clock
 from kbroker.counters import Counter, CounterRegistry, Kind, MetricName, RecentRate
+from kbroker.ip_addresses import address_in_rules
 from kbroker.line_fields import fields_of
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.rare_lines import RareLines, note_of

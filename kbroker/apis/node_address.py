@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kbroker.ip_addresses import EVERYWHERE, unmapped
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.replication.metadata_cache import MetadataCache
 
-_EVERYWHERE = frozenset({"", "0.0.0.0", "::", "*"})  # noqa: S104 - recognised here, not listened on
-_MAPPED_IPV4 = "::ffff:"
+_EVERYWHERE = EVERYWHERE | {"*"}
 
 
 class LeaderHint(NamedTuple):
@@ -36,7 +36,7 @@ def node_address(connection: ConnectionInfo, broker: Broker) -> tuple[str, int]:
 def _address(connection: ConnectionInfo, end_point: EndPoint) -> tuple[str, int]:
     if end_point.host not in _EVERYWHERE:
         return end_point.host, end_point.port
-    return connection.local_host.removeprefix(_MAPPED_IPV4), end_point.port or connection.local_port
+    return unmapped(connection.local_host), end_point.port or connection.local_port
 
 
 def reachable_brokers(

@@ -19,6 +19,7 @@ import h11
 
 from kbroker.http.answers import Application
 from kbroker.http.exchange import Exchange
+from kbroker.ip_addresses import unmapped
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def client(self) -> tuple[str, int]:
         host, port, *_ = self.transport.get_extra_info("peername") or ("", 0)  # if it has gone
-        return host.removeprefix("::ffff:"), port  # IPv4 at a socket for both
+        return unmapped(host), port
 
     @property
     def is_asked(self) -> bool:

@@ -19,6 +19,7 @@ import sys
 from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
 from kbroker.counters import Counter
 from kbroker.errors import ConfigError, ProtocolError, Trouble
+from kbroker.ip_addresses import unmapped
 from kbroker.model import EndPoint
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.creation_rate import CreationRate
@@ -181,7 +182,7 @@ class Acceptor:
         self._retry = loop.call_later(delay_s, self.start)
 
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:
-        peer_host = peer[0].removeprefix("::ffff:")
+        peer_host = unmapped(peer[0])
         if self._quotas.addresses and self._is_throttled(sock, peer_host):
             return
         if not self._quotas.increment(peer_host, self.listener_name):
@@ -231,7 +232,7 @@ class Acceptor:
         if self._send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
         local_host, local_port = sock.getsockname()[:2]
-        local_host = local_host.removeprefix("::ffff:")
+        local_host = unmapped(local_host)
         index = self._next_index
         self._next_index = (index + 1) & 0x7FFFFFFF
         return ConnectionInfo(

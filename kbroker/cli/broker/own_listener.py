@@ -21,12 +21,11 @@ from kbroker.client.broker_link import BrokerLink
 from kbroker.client.connection_settings import UNSECURED, Tls
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
+from kbroker.ip_addresses import reached_here
 from kbroker.model import WITH_LOGINS, WITH_TLS
 
 _OPTION = "--settings"
 _NO_FILE = "-"
-# A listener on all addresses is reached by the loopback address.
-_EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not listened on
 _ANSWER_S = 5.0
 
 
@@ -58,7 +57,7 @@ def own_listener(properties: str, bootstrap: str) -> OwnListener:
             settings = replace(settings, tls=_trust_of_broker(config, listener.listener_name))
     except (ConfigError, UsageError) as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    host = _EVERYWHERE.get(listener.host, listener.host)
+    host = reached_here(listener.host)
     address = f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
     is_closed = settings.login is None and listener.security_protocol in WITH_LOGINS
     return OwnListener(Bootstrap(address, settings, _OPTION), is_closed)

@@ -8,10 +8,9 @@ from enum import Enum, auto
 from ipaddress import ip_address
 
 from kbroker.client.partition_health import PartitionHealth
+from kbroker.ip_addresses import EVERYWHERE
 from kbroker.model import NO_CONTROLLER, TopicPartition
 from kbroker.protocol.schema import Versions
-
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  compared, not listened on
 
 
 class Speech(Enum):
@@ -80,7 +79,7 @@ class Door:
     @property
     def is_everywhere(self) -> bool:
         """Whether the host is an address to listen on, which nobody can connect to."""
-        return self.host in _EVERYWHERE
+        return self.host in EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

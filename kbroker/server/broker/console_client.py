@@ -21,10 +21,10 @@ from kbroker.client.exit_code import ExitCode
 from kbroker.config.http_access import console_listener
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.console.web.app import CLIENT_ID
+from kbroker.ip_addresses import reached_here
 from kbroker.model import WITH_LOGINS, WITH_TLS, EndPoint
 from kbroker.sasl.login import Login
 
-_ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _CLOSED: Final = (
     "no listener of this broker takes names and passwords: ask it with `kbroker console "
     "--command-config FILE`, which has what its clients log in with"
@@ -82,5 +82,5 @@ def _address(config: KafkaConfig, bound: EndPoint | None) -> str:
         for each in config.advertised_end_points():
             if each.listener_name == bound.listener_name and each.security_protocol in WITH_TLS:
                 bound = each
-    host = _ANYWHERE.get(bound.host, bound.host)
+    host = reached_here(bound.host)
     return f"[{host}]:{bound.port}" if ":" in host else f"{host}:{bound.port}"

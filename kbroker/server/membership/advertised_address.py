@@ -9,9 +9,8 @@ from enum import Enum
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
+from kbroker.ip_addresses import EVERYWHERE
 from kbroker.model import EndPoint
-
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  recognised here, not listened on
 
 
 class Reach(Enum):
@@ -53,7 +52,7 @@ def _reachable(end_points: Sequence[EndPoint], reach: Reach) -> tuple[EndPoint, 
         return tuple(end_points)
     host = socket.gethostname() if reach is Reach.MACHINES else ""
     return tuple(
-        replace(end_point, host=host) if end_point.host in _EVERYWHERE else end_point
+        replace(end_point, host=host) if end_point.host in EVERYWHERE else end_point
         for end_point in end_points
     )
 

@@ -33,10 +33,10 @@ from kbroker.config.jaas import parse_jaas
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.listener_overrides import listener_prefix
 from kbroker.config.properties_file import parse_properties
+from kbroker.ip_addresses import EVERYWHERE
 
 ADMIN_FILE = "admin.properties"
 DEFAULT_ADDRESSES = ("127.0.0.1:9092",)
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  recognised here, not listened on
 _ADMIN = "admin"
 _LISTENER = "SASL_SSL"
 _MECHANISM = "SCRAM-SHA-512"
@@ -93,7 +93,7 @@ def hosts_of_clients(config: KafkaConfig) -> list[str]:
         *(each.host for each in listeners),
         advertised.rpartition(":")[0].strip("[]"),
     ]
-    return [each for each in dict.fromkeys(hosts) if each not in _EVERYWHERE]
+    return [each for each in dict.fromkeys(hosts) if each not in EVERYWHERE]
 
 
 def _check_signed(directory: CertificateDirectory) -> None:

@@ -21,7 +21,8 @@ from kbroker.acl.acl_filter import AclFilter
 from kbroker.acl.acl_rules import SuperUsers
 from kbroker.admin import followed_nodes
 from kbroker.admin.acl_admin import AclAdmin
-from kbroker.admin.acl_authorizer import AclAuthorizer, address_in_rules
+from kbroker.admin.acl_authorizer import AclAuthorizer
+from kbroker.ip_addresses import address_in_rules
 from kbroker.turns import turns
 from kbroker.zk import zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
