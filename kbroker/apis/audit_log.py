@@ -29,6 +29,8 @@ from kbroker.rare_lines import RareLines, note_of
 LOGGER: Final = "kafka.authorizer.logger"
 _log = logging.getLogger(LOGGER)
 
+_LOUDER: Final = logging.DEBUG, TRACE  # which somebody has asked for
+_ASKED_FOR: Final = 200  # different lines of a kind in a minute
 _NAME_CHARACTERS: Final = 260  # a topic's name has 249
 _MINUTE_S: Final = 60.0
 _LEVELS: Final[Mapping[tuple[Purpose, bool], int]] = MappingProxyType(
@@ -51,7 +53,7 @@ class AuditLog:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lines = {level: RareLines() for level in (logging.INFO, logging.DEBUG, TRACE)}
+        self._lines = {logging.INFO: RareLines(), **{n: RareLines(_ASKED_FOR) for n in _LOUDER}}
         self._rate = RecentRate(clock.monotonic_ms() / 1000, _MINUTE_S)
         self.denials = Counter()
         logging.addLevelName(TRACE, "TRACE")

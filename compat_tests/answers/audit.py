@@ -1,0 +1,167 @@
+"""The audit log: what a broker logs of its decisions while a user with few rights sends every kind of
+request. `python -m compat_tests.answers.audit` plays it to kbroker and to Apache Kafka 3.9.2, and
+prints what differs without a reason; `--record` writes down what Apache Kafka logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compat_tests.answers.logins import SETTINGS
+from compat_tests.answers.rules import (
+    ACL_AUTHORIZER,
+    ALLOW,
+    CLUSTER,
+    CREATE_ACLS,
+    GROUP,
+    LITERAL,
+    PREFIXED,
+    RIGHTS,
+    TOPIC,
+    Played,
+    requests,
+)
+from compat_tests.conftest import BrokerProcess
+from compat_tests.running import apache_kafka
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import fresh_chroot
+
+RECORDED = Path(__file__).with_name("audit.json")
+READ, DESCRIBE, DESCRIBE_CONFIGS = 3, 8, 10
+RULES = (
+    (TOPIC, "open", LITERAL, READ), (TOPIC, "to", PREFIXED, DESCRIBE),
+    (TOPIC, "t", LITERAL, DESCRIBE_CONFIGS), (GROUP, "to", LITERAL, READ),
+    (CLUSTER, "kafka-cluster", LITERAL, DESCRIBE),
+)  # fmt: skip
+_INCREMENTAL_ALTER_CONFIGS, _BROKER_LOGGER = 44, 8
+_LINE = re.compile(r"\b(TRACE|DEBUG|INFO)\b.*?(Principal = User:ann .*?resourceRefCount = \d+)")
+
+DIFFERENT = {
+    r"DEBUG .* Allowed Operation = Describe .*:topper for request = DeleteTopics": (
+        "whether it may be described is not asked of a topic that may not be deleted and is not there"
+    ),
+    r"TRACE .* Denied Operation = DescribeConfigs .*-new for request = CreateTopics": (
+        "whether settings may be described is asked of topics that were created"
+    ),
+}
+"""Lines that Apache Kafka alone has, as patterns, with the reason for it."""
+
+
+class Heard(NamedTuple):
+    """A broker, and its log."""
+
+    played: Played
+    log: Callable[[], str]
+
+
+def lines_of(heard: Heard) -> list[str]:
+    """Play every kind of request, and return the different lines of the audit log."""
+    rules = [
+        {
+            "resource_type": kind, "resource_name": name, "resource_pattern_type": pattern,
+            "principal": "User:ann", "host": "*", "operation": operation, "permission_type": ALLOW,
+        }
+        for kind, name, pattern, operation in RULES
+    ]  # fmt: skip
+    heard.played.changed(CREATE_ACLS, 3, {"creations": rules})
+    _begin_groups(heard.played)
+    answer = heard.played.changed(3, 8, {"topics": None})
+    level = {"name": "kafka.authorizer.logger", "config_operation": 0, "value": "TRACE"}
+    resource = {
+        "resource_type": _BROKER_LOGGER,
+        "resource_name": str(int(answer.brokers[0].node_id)),
+        "configs": [level],
+    }
+    altered = heard.played.changed(
+        _INCREMENTAL_ALTER_CONFIGS, 0, {"resources": [resource], "validate_only": False}
+    )
+    assert int(altered.responses[0].error_code) == 0, altered
+    for key, version, values in requests():
+        heard.played.asked(key, version, values)
+    found = {f"{level} {line}" for level, line in _LINE.findall(heard.log())}
+    return sorted(found)
+
+
+def _begin_groups(played: Played) -> None:
+    """Have the coordinators of groups begin their work."""
+    deadline_s = time.monotonic() + 30
+    for group in ("t", "to"):
+        while int(played.changed(9, 5, {"group_id": group, "topics": []}).error_code):
+            played.changed(10, 1, {"key": group, "key_type": 0})
+            assert time.monotonic() < deadline_s, "no coordinator has come"
+            time.sleep(0.02)
+
+
+@contextmanager
+def kbroker() -> Iterator[Heard]:
+    """A kbroker with an authorizer."""
+    with tempfile.TemporaryDirectory(prefix="audit-") as root:
+        inside, port = apache_kafka.free_port(), apache_kafka.free_port()
+        settings = {**SETTINGS, **RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
+        settings["listeners"] = _listeners(inside, port)
+        options = [part for pair in settings.items() for part in ("--override", "=".join(pair))]
+        broker = BrokerProcess(Path(root) / "data", tuple(options), inside)
+        broker.start()
+        try:
+            yield Heard(Played(broker.bootstrap, port, settles=False), broker.log_text)
+        finally:
+            broker.stop()
+
+
+@contextmanager
+def apache() -> Iterator[Heard]:
+    """Apache Kafka 3.9.2 with AclAuthorizer."""
+    with tempfile.TemporaryDirectory(prefix="audit-") as root:
+        inside, port = apache_kafka.free_port(), apache_kafka.free_port()
+        settings = {**SETTINGS, **RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
+        settings["listeners"] = _listeners(inside, port)
+        settings["zookeeper.session.timeout.ms"] = "30000"  # of a busy machine
+        broker = ApacheBroker(Path(root) / "data", fresh_chroot(), settings=settings, port=inside)
+        broker.start()
+        try:
+            yield Heard(Played(broker.bootstrap, port, settles=False), broker.log_text)
+        finally:
+            broker.stop()
+
+
+def _listeners(inside: int, port: int) -> str:
+    return f"PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{port}"
+
+
+def unexplained(ours: list[str], theirs: list[str]) -> list[str]:
+    """Return the lines that one of both has without a reason, and reasons that are not needed."""
+    missing = [line for line in theirs if line not in ours]
+    reasons = {line: next((p for p in DIFFERENT if re.match(p, line)), None) for line in missing}
+    found = [f"only here: {line}" for line in ours if line not in theirs]
+    found += [f"only there: {line}" for line, reason in reasons.items() if reason is None]
+    return found + [f"no reason needed: {p}" for p in DIFFERENT if p not in reasons.values()]
+
+
+def main() -> None:
+    """Play it to both."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--record", action="store_true")
+    arguments: Any = parser.parse_args()
+    with apache() as heard:
+        theirs = lines_of(heard)
+    if arguments.record:
+        RECORDED.write_text(json.dumps(theirs, indent=0) + "\n")
+    with kbroker() as heard:
+        ours = lines_of(heard)
+    found = unexplained(ours, theirs)
+    for line in found:
+        print(line)
+    print(f"{len(ours)} lines here, {len(theirs)} there, {len(found)} differ without a reason")
+    raise SystemExit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
