@@ -104,6 +104,24 @@ class AclRules:
         found = self._of_types[pattern.type].of_kind(pattern.pattern_type).get(pattern.name)
         return () if found is None else found.acls
 
+    def about(self, resource: AclResource, most: int) -> list[tuple[AclPattern, Acl]] | None:
+        """The rules that are about a resource, with their patterns; None if there are more."""
+        kind, name = resource
+        of_type = self._of_types[kind]
+        patterns = [AclPattern(kind, each) for each in {WILDCARD, name}]
+        patterns += (
+            AclPattern(kind, name[:length], PatternType.PREFIXED)
+            for length in of_type.lengths()
+            if length <= len(name)
+        )
+        found: list[tuple[AclPattern, Acl]] = []
+        for pattern in patterns:
+            acls = self.acls(pattern)
+            if len(found) + len(acls) > most:
+                return None
+            found += ((pattern, acl) for acl in acls)
+        return found
+
     def patterns(self) -> Iterator[AclPattern]:
         """All patterns that have rules; the rules may change while somebody goes on with these."""
         for kind in RESOURCE_TYPES:
@@ -208,6 +226,10 @@ class _OfType:
 
     def of_kind(self, pattern_type: PatternType) -> dict[str, _OfPattern]:
         return self.prefixed if pattern_type is PatternType.PREFIXED else self.literal
+
+    def lengths(self) -> list[int]:
+        """The lengths that prefixes have."""
+        return list(self._lengths)
 
     def about(self, name: str) -> Iterator[_OfPattern]:
         """The rules of all patterns that are about a resource."""

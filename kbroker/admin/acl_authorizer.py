@@ -25,6 +25,7 @@ from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
 from kbroker.zk.zk_utils import ZkUtils
 
 _READ_AT_ONCE = 32
+_LOOKED_THROUGH = 500  # rules, for the one that decides: a millisecond
 
 
 class AclAuthorizer:
@@ -66,6 +67,28 @@ class AclAuthorizer:
     def rules_for(self, connection: ConnectionInfo) -> object:
         """The rules of now, and whom they are asked for."""
         return self.rules.since, connection.principal, connection.peer_host
+
+    def reason(
+        self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
+    ) -> str:
+        """The rule that decides so, in the words of `kbroker acl`; without one, what Kafka's
+        StandardAuthorizer calls that.
+        """
+        from kbroker.acl.rule_words import AclRule  # few lines are written
+        from kbroker.acl.verdict import Asked, verdict_on
+
+        principal, super_users = connection.principal, self._super_users
+        if principal in super_users.names:
+            return "SuperUser"
+        about = self.rules.about(resource, _LOOKED_THROUGH)
+        if about is None:
+            return f"(one of more than {_LOOKED_THROUGH:,})"
+        if not about and super_users.are_all_where_no_rule_is:
+            return "DefaultAllow"
+        host = address_in_rules(connection.peer_host)
+        rules = [AclRule(*each) for each in about]
+        found = verdict_on(Asked(principal, host, operation, resource), rules).by
+        return found if found.startswith(("allow ", "deny ")) else "DefaultDeny"
 
     def authorize_by_resource_type(
         self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType

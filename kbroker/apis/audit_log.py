@@ -12,7 +12,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -32,6 +32,7 @@ _log = logging.getLogger(LOGGER)
 _LOUDER: Final = logging.DEBUG, TRACE  # which somebody has asked for
 _ASKED_FOR: Final = 200  # different lines of a kind in a minute
 _NAME_CHARACTERS: Final = 260  # a topic's name has 249
+_RULE_CHARACTERS: Final = 600
 _MINUTE_S: Final = 60.0
 _LEVELS: Final[Mapping[tuple[Purpose, bool], int]] = MappingProxyType(
     {
@@ -46,13 +47,19 @@ _LEVELS: Final[Mapping[tuple[Purpose, bool], int]] = MappingProxyType(
 """By the purpose of a question, and whether the answer is yes."""
 
 
+Reason = Callable[[ConnectionInfo, AclOperation, AclResource], str]
+"""Names the rule, or the setting, that decides."""
+
+
 class AuditLog:
     """The audit log of one broker."""
 
-    __slots__ = ("_clock", "_lines", "_rate", "denials")
+    __slots__ = ("_clock", "_lines", "_rate", "_reason", "denials")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, reason: Reason | None = None) -> None:
+        """`reason` says what decided, for the lines that are written."""
         self._clock = clock
+        self._reason = reason
         self._lines = {logging.INFO: RareLines(), **{n: RareLines(_ASKED_FOR) for n in _LOUDER}}
         self._rate = RecentRate(clock.monotonic_ms() / 1000, _MINUTE_S)
         self.denials = Counter()
@@ -111,6 +118,9 @@ class AuditLog:
             f"resource = {resource} for request = {request} with resourceRefCount = {references}"
         )
         event = "authorization_granted" if is_granted else "authorization_denied"
+        if references and self._reason is not None:
+            rule = self._reason(connection, operation, asked[1])
+            line += f" based on rule {rule[:_RULE_CHARACTERS]}"
         fields = fields_of(
             event,
             client_id=connection.client_id and connection.client_id[:_NAME_CHARACTERS],

@@ -41,13 +41,13 @@ def authorized(
     from kbroker.apis.audit_log import AuditLog
     from kbroker.config.authorizer_settings import names_own, super_users_of
 
-    services = replace(services, audit=AuditLog(clock))
     if names_own(config):
         own = _own(config, super_users_of(config).names, clock)
-        return own, replace(services, authorizer=own)
+        return own, replace(services, authorizer=own, audit=AuditLog(clock))
     authorizer = AclAuthorizer(storage.zk, clock, super_users_of(config))
     acls = AclAdmin(storage.zk.tree, authorizer)
-    return authorizer, replace(services, authorizer=authorizer, acls=acls)
+    audit = AuditLog(clock, authorizer.reason)
+    return authorizer, replace(services, authorizer=authorizer, acls=acls, audit=audit)
 
 
 def _own(config: KafkaConfig, super_users: frozenset[str], clock: Clock) -> OwnAuthorizer:

@@ -216,3 +216,32 @@ def test_addresses_are_written_as_java_writes_them() -> None:
     assert address_in_rules("fe80::1%eth0") == "fe80:0:0:0:0:0:0:1%eth0"
     assert address_in_rules("::ffff:10.0.0.1") == "10.0.0.1"
     assert address_in_rules("10.0.0.1") == "10.0.0.1"
+
+
+async def test_it_names_the_rule_that_decides_or_the_setting() -> None:
+    cluster = Cluster()
+    (broker, _) = cluster.brokers
+    await broker.start()
+    prefixed = PATTERN._replace(name="ord", pattern_type=PatternType.PREFIXED)
+    connection, orders = local_connection(), AclResource(AclResourceType.TOPIC, "orders")
+
+    def reason(operation: AclOperation = AclOperation.READ) -> str:
+        return broker.reason(connection, operation, orders)
+
+    assert reason() == "DefaultDeny"
+    await broker.change({prefixed: lambda _: (ALLOW,)})
+    allowed = "allow User:ANONYMOUS read --topic ord --prefixed"
+    assert (reason(), reason(AclOperation.DESCRIBE)) == (allowed, allowed)
+    assert reason(AclOperation.WRITE) == "DefaultDeny"
+    await broker.change({PATTERN._replace(name="*"): lambda _: (DENY,)})
+    assert reason().startswith("deny User:ANONYMOUS read --topic")
+    many = tuple(ALLOW._replace(principal=f"User:{number}") for number in range(1_000))
+    await broker.change({PATTERN._replace(name="orders"): lambda _: many})
+    assert reason() == "(one of more than 500)"
+    await broker.stop()
+    tree = ZkUtils(cluster.tree.session(), FixedClock())
+    others = SuperUsers(frozenset({connection.principal}), are_all_where_no_rule_is=True)
+    ruled = AclAuthorizer(tree, FixedClock(), others)
+    assert ruled.reason(connection, AclOperation.READ, orders) == "SuperUser"
+    connection.principal = "User:ann"
+    assert ruled.reason(connection, AclOperation.READ, orders) == "DefaultAllow"

@@ -161,6 +161,14 @@ def test_lines_are_bounded_whatever_clients_name_and_denials_are_counted(lines: 
     assert 500 < counters.value(rate) < 1_001
 
 
+def test_a_line_names_the_rule_that_decided(lines: Any) -> None:
+    audit = AuditLog(VirtualTime(), lambda *asked: f"deny {asked[1].name}" + "x" * 1_000)
+    audit.note(local_connection(), "Fetch", OF_TOPIC, Purpose.TO_DO, is_granted=False)
+    ((_, line),) = lines()
+    assert "resourceRefCount = 1 based on rule deny DESCRIBExxx" in line
+    assert len(line) < 900
+
+
 def test_its_level_is_set_as_that_of_any_logger_of_the_broker(lines: Any) -> None:
     def alter(operation: int, value: str | None) -> None:
         changes = [AlterableConfig(name=LOGGER, config_operation=operation, value=value)]
