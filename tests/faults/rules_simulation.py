@@ -44,7 +44,7 @@ _SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 _SPOILT = (b"{", b'{"version":2,"acls":[]}', b'{"version":1}', b"\xff")
-_FAILING_NOTICE_S = 25.0
+_FAILING_NOTICE_S = 40.0
 _CALM_NOTICE_S = 2.5  # a reading that failed is repeated after a second
 
 
@@ -77,8 +77,9 @@ class RulesHistory(ClusterHistory):
             failing=0.0 if is_calm else random.choice((0.0, 0.05)),
         )
         notice_s = _CALM_NOTICE_S if is_calm else 10.0 + 40 * slow_s
-        if is_calm and self.seed % 4 == 1:  # operations fail, and nothing else is wrong
-            weather.failing, notice_s = 0.1, _FAILING_NOTICE_S
+        self._fails_later = is_calm and self.seed % 4 == 1
+        if self._fails_later:  # operations fail once all serve, and nothing else is wrong
+            notice_s = _FAILING_NOTICE_S
         self.model.begin(notice_s)
         self.ensemble = Ensemble(self.store, self.loop, weather)
         network = NetworkWeather(
@@ -112,6 +113,8 @@ class RulesHistory(ClusterHistory):
             data = zk_paths.encode_topic(assignment)
             await self._hand.create(zk_paths.topic_path(name), data, make_parents=True)
         await self._at_one(self.clients.begin)()
+        if self._fails_later:
+            self.ensemble.weather.failing = 0.2
 
     def _kinds(self) -> tuple[list[Callable[[], Any]], list[int]]:
         random, faults = self.random, self.faults
