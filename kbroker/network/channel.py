@@ -48,6 +48,7 @@ class Channel(Receiver):
     __slots__ = (
         "_busy",
         "_closing",
+        "_delays",
         "_eof",
         "_in_work",
         "_is_gated",
@@ -92,6 +93,7 @@ class Channel(Receiver):
         self._opened = False
         self._paused = False
         self._muted = 0  # how many delays keep it busy and not reading
+        self._delays: list[asyncio.TimerHandle] = []  # all of them since it was muted
         self._waiting_for_room = False  # a whole request is kept until the queue takes it
         self.bytes_in = 0
         self.requests = 0
@@ -101,7 +103,9 @@ class Channel(Receiver):
     @property
     def is_busy(self) -> bool:
         """True while a request is in work or an answer has not left."""
-        return self._busy or bool(self._line.answers)
+        return bool(self._line.answers) or (
+            self._busy and (self._in_work or not self._muted or self.writer.is_blocked)
+        )
 
     @property
     def is_closed(self) -> bool:
@@ -124,8 +128,8 @@ class Channel(Receiver):
     @property
     def awaits_rest_of_frame(self) -> bool:
         """True when the client began a frame and it is the client's turn to send more."""
-        received = self._received
-        return received.end > received.start and not self.is_busy and not self._paused
+        received, is_busy = self._received, self._busy or self._line.answers
+        return received.end > received.start and not is_busy and not self._paused
 
     @property
     def is_wanted(self) -> bool:
@@ -173,6 +177,9 @@ class Channel(Receiver):
         """The connection is gone; the buffer too, unless a request being handled still views it."""
         self._closing = True
         self._share = None
+        for delay in self._delays:  # of days, perhaps, and each keeps all of this
+            delay.cancel()
+        self._delays.clear()
         self.connection.close()
         self._line.give_up()
         self.writer.close()
@@ -236,7 +243,7 @@ class Channel(Receiver):
         """Read nothing and start no request for this long; answers leave meanwhile (KIP-219)."""
         self._read(wanted=False)
         self._muted += 1
-        self._loop.call_later(duration_ms / 1000, self._unmute)
+        self._delays.append(self._loop.call_later(duration_ms / 1000, self._unmute))
 
     def fail(self, error: ProtocolError) -> None:
         """Close the connection because of what it sent, once all earlier requests are answered."""
@@ -257,9 +264,7 @@ class Channel(Receiver):
 
     def close_when_answered(self) -> None:
         """Close as soon as no request is in work."""
-        if self._line.answers or (
-            self._busy and (self._in_work or not self._muted or self.writer.is_blocked)
-        ):
+        if self.is_busy:
             self._read(wanted=False)
             self._eof = True
         else:
@@ -423,6 +428,8 @@ class Channel(Receiver):
 
     def _unmute(self) -> None:
         self._muted -= 1
+        if not self._muted:
+            self._delays.clear()
         if not self._muted and not self._closing and not self.writer.is_blocked:
             self._answer_left()
 

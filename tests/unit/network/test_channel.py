@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import weakref
 from types import SimpleNamespace
 from typing import cast
 
@@ -135,6 +137,25 @@ async def test_an_answer_that_is_not_read_is_counted_until_it_has_left() -> None
         await until(lambda: not channel.is_busy)
         assert room.taken_bytes == 0
         channel.close()
+
+
+async def test_a_client_that_pauses_for_days_is_idle_and_leaves_nothing_when_it_is_closed() -> None:
+    queue = RequestChannel(9)
+    queue.attach(lambda replier, request: replier.complete(Response([b"a"], 10**9)))
+    wire = MemoryWire(local_connection())
+    channel = Channel(owner_of(queue), wire)
+    await wire.open(channel)
+
+    wire.receive(memoryview(2 * frame_of(b"")))
+
+    assert (bytes(wire.sent), channel.requests) == (b"\0\0\0\1a", 1)
+    assert not channel.is_busy
+    assert not channel.awaits_rest_of_frame
+    left = weakref.ref(wire)
+    channel.connection_lost(None)
+    del channel, wire
+    gc.collect()
+    assert left() is None
 
 
 async def test_answers_of_the_short_way_leave_in_order_around_a_large_one() -> None:
