@@ -2,13 +2,15 @@
 
 Law: clients that share a limit share what is counted, and nothing is counted for those without one.
 What a client uses is kept for an hour after its last use, and of a bounded number of them: who is
-forgotten has a fresh start, so those go first that were idle for longest.
+forgotten has a fresh start, so those go first that were idle for longest. No name is kept that is
+longer than `LONGEST_KEPT`, as a client may call itself what it likes: its digest stands for it.
 
 Owned by the event loop.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -27,6 +29,7 @@ from kbroker.quotas.rate import (
 IDLE_MS = 3_600_000
 KEPT_MAX = 20_000  # of those that share a limit
 ACCOUNTS_MAX = 20_000
+LONGEST_KEPT = 249  # characters of a name, as of a topic's
 _LOOK_MS = 60_000  # for idle ones, at most so often
 _MOST_PER_S = 1e18  # beyond which no limit can be told from none
 _AS_GOOD_AS_ALL = 0.99
@@ -226,10 +229,11 @@ class ClientQuotaManager:
         """The limits of a client with this principal, such as `User:ann`."""
         account = self._accounts.get((principal, client_id))
         if account is None:
-            if len(self._accounts) >= ACCOUNTS_MAX:
-                self._accounts.clear()
             account = self._find(principal.partition(":")[2], client_id, now_ms)
-            self._accounts[principal, client_id] = account
+            if len(principal) + len(client_id or "") <= 2 * LONGEST_KEPT:
+                if len(self._accounts) >= ACCOUNTS_MAX:
+                    self._accounts.clear()
+                self._accounts[principal, client_id] = account
         return account
 
     def quotas(self) -> Iterator[tuple[ClientQuotaType, AnyQuota]]:
@@ -245,6 +249,7 @@ class ClientQuotaManager:
         return ClientAccount(*found)  # type: ignore[arg-type]  # in the order of kinds
 
     def _quota(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> AnyQuota:
+        tags = Tags(*map(_short, tags))
         key = kind, tags
         quota = self._known.get(key)
         if quota is None:
@@ -280,3 +285,11 @@ class ClientQuotaManager:
             del self._kept[key]
         if old:
             self._accounts.clear()  # which would keep them
+
+
+def _short(name: str) -> str:
+    """The name, or what is kept in the place of a long one."""
+    if len(name) <= LONGEST_KEPT:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{name[: LONGEST_KEPT - len(digest)]}{digest}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 
 import pytest
 
@@ -11,6 +12,7 @@ from kbroker.quotas import client_quota_manager
 from kbroker.quotas.client_limits import ClientLimits, ClientQuotaType
 from kbroker.quotas.client_quota_manager import (
     IDLE_MS,
+    LONGEST_KEPT,
     ClientAccount,
     ClientQuotaManager,
     MutationQuota,
@@ -171,3 +173,21 @@ def test_any_number_of_client_ids_takes_a_bounded_place(
         broker.produced(client_id="busy").use(1, broker.now_ms)
         assert len(list(broker.manager.quotas())) <= 50
     assert broker.produced(client_id="busy") is busy
+
+
+def test_a_client_that_calls_itself_by_a_long_name_takes_no_more_place_and_is_itself(
+    broker: Broker,
+) -> None:
+    broker.put(QuotaEntity(client_id=DEFAULT), producer_byte_rate=5)
+    long, other = "x" * 32_767, "x" * 32_766 + "y"
+    broker.put(QuotaEntity(client_id=other), producer_byte_rate=7)
+
+    referred_to = sys.getrefcount(long)
+
+    quota = broker.produced(client_id=long)
+
+    assert len(quota.tags.client_id) == LONGEST_KEPT
+    assert broker.produced(client_id=long) is quota
+    assert broker.produced(client_id=other) is not quota
+    assert (quota.limit, broker.produced(client_id=other).limit) == (5, 7)
+    assert sys.getrefcount(long) == referred_to  # nobody keeps it
