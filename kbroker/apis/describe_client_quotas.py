@@ -18,7 +18,7 @@ from kbroker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from kbroker.quotas.quota_entity import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER
-from kbroker.turns import in_turns
+from kbroker.turns import ENTRIES, in_turns
 from kbroker.zk.nodes.entity_configs import Names
 from kbroker.zk.zk_paths import CLIENT_CONFIGS, IP_CONFIGS, USER_CONFIGS
 
@@ -49,7 +49,9 @@ async def handle(
             continue
         stored = await ctx.services.configs.entities(*kinds)
         await in_turns(_described(entries, types, stored, wanted))
-    return DescribeClientQuotasResponse(entries=entries)
+    response = DescribeClientQuotasResponse(entries=entries)
+    response.is_large = len(entries) > ENTRIES
+    return response
 
 
 def _described(

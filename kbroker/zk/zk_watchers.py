@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from kbroker.clock import Clock
 from kbroker.slices import slices
-from kbroker.turns import turn
+from kbroker.turns import ENTRIES, turn
 from kbroker.zk.tree import (
     NodeExistsError,
     NoNodeError,
@@ -130,9 +130,11 @@ class ChangeNotificationWatcher:
     async def _read_new(self) -> None:
         found = await self._notifications()
         new = [(number, path) for some in found for number, path in self._new_of(some)]
-        for number, path in sorted(new):
+        for count, (number, path) in enumerate(sorted(new), 1):
             await self._handle(path)
             self._last_number = number
+            if count % ENTRIES == 0:
+                await turn()
         await self._purge(path for _, path in merge(*found))
 
     def _new_of(self, notifications: list[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -175,7 +177,9 @@ class ChangeNotificationWatcher:
 
     async def _purge(self, paths: Iterable[str]) -> None:
         oldest_ms = self._clock.now_ms() - CHANGE_EXPIRATION_MS
-        for path in paths:
+        for count, path in enumerate(paths, 1):
+            if count % ENTRIES == 0:
+                await turn()
             stat = await self._tree.exists(path)
             if stat is not None and stat.ctime_ms >= oldest_ms:
                 return  # the paths are in the order of creation

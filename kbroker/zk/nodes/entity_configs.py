@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from kbroker.slices import slices
+from kbroker.turns import turn
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import (
     ANY_VERSION,
@@ -54,14 +55,17 @@ class ZkEntityConfigs:
 
     async def all_overrides(self, entity_type: str, names: Sequence[str]) -> dict[str, Overrides]:
         """Overrides of many entities; those whose node cannot be read are left out."""
-        paths = [zk_paths.config_path(entity_type, name) for name in names]
         found: dict[str, Overrides] = {}
-        nodes = await self._zk.tree.get_all(paths)
-        for name, path, node in zip(names, paths, nodes, strict=True):
-            data = node[0] if node is not None else None
-            overrides = self._zk.decoded(zk_paths.decode_config, path, data)
-            if overrides is not None:
-                found[name] = overrides
+        for row in slices(names, _ROW_NODES):
+            paths = [zk_paths.config_path(entity_type, name) for name in row]
+            nodes = await self._zk.tree.get_all(paths)
+            for name, path, node in zip(row, paths, nodes, strict=True):
+                data = node[0] if node is not None else None
+                overrides = self._zk.decoded(zk_paths.decode_config, path, data)
+                if overrides is not None:
+                    found[name] = overrides
+            if len(names) > len(row):
+                await turn()
         return found
 
     async def entities(self, entity_type: str) -> list[str]:

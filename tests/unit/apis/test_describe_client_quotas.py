@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from kbroker.acl.acl import CLUSTER, AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.describe_client_quotas import handle
 from kbroker.errors import ErrorCode
+from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from kbroker.turns import ENTRIES
 from tests.fakes.requests.admin_context import AdminClient
 from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.requests.recording_replier import local_connection
 from tests.fakes.trees.client_entities import store_entities, store_entity
 
 Wanted = tuple[str, int, str | None]  # type, kind of match, name
@@ -99,6 +104,15 @@ async def test_values_are_told_without_what_is_no_quota(version: int, client: Ad
     }
     assert found["ip 127.0.0.1"] == {"connection_creation_rate": 10.0}
     assert "client-id odd" not in found
+
+
+async def test_many_are_written_beside_the_loop(client: AdminClient) -> None:
+    header = RequestHeader(DescribeClientQuotasRequest.spec.key or 0, 1, 1, "client")
+    ctx = RequestContext(header, local_connection(), client.services)
+    assert not (await handle(ctx, DescribeClientQuotasRequest())).is_large
+    for number in range(ENTRIES + 1):
+        await store_entity(client, f"/config/clients/{number}", '"producer_byte_rate":"1"')
+    assert (await handle(ctx, DescribeClientQuotasRequest())).is_large
 
 
 @pytest.mark.parametrize(("wanted", "code", "text"), [

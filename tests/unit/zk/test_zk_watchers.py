@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from kbroker.turns import ENTRIES
 from kbroker.turns import turns as turns_of_loop
 from kbroker.zk import zk_paths, zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -214,3 +215,22 @@ async def test_very_many_notifications_are_looked_through_in_turns() -> None:
     await until(lambda: len(seen) == 3)
     await watcher.stop()
     assert seen == [b"5000", b"5001", b"5002"]
+
+
+async def test_many_old_notifications_are_removed_in_turns() -> None:
+    clock, count = FixedClock(), 2 * ENTRIES
+    session = EmbeddedTree(clock).session()
+    await session.create("/changes")
+    for _ in range(count):
+        await session.create("/changes/c_", b"old", sequential=True)
+    clock.value_ms += CHANGE_EXPIRATION_MS + 1
+    watcher = ChangeNotificationWatcher(session, "/changes", lambda _: None, clock)
+    await watcher.start()
+    given = turns_of_loop().given
+
+    await session.create("/changes/c_", b"new", sequential=True)
+    await turns()
+
+    assert len(await session.children("/changes")) == 1
+    assert turns_of_loop().given >= given + 2
+    await watcher.stop()

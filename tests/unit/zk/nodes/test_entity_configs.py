@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from kbroker.turns import turns
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.tree import NodeTooLargeError, NoNodeError
@@ -49,6 +50,17 @@ async def test_settings_and_their_notification_are_one_transaction_with_kafkas_b
     assert await changes(tree) == [b'{"version":2,"entity_path":"topics/t"}'] * 2
     assert await configs.overrides("topics", "t") == {"retention.ms": "5", "a": "1"}
     assert await configs.entities("topics") == ["t"]
+
+
+async def test_many_are_read_in_turns(configs: ZkEntityConfigs) -> None:
+    names = [f"u{number}" for number in range(600)]
+    await configs.update("users", "u599", lambda _: {"a": "1"})
+    given = turns().given
+
+    found = await configs.all_overrides("users", names)
+
+    assert found == {name: {} for name in names} | {"u599": {"a": "1"}}
+    assert turns().given > given
 
 
 async def test_of_two_changes_at_once_none_is_lost(
