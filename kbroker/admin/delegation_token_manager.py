@@ -22,6 +22,7 @@ from kbroker.config.delegation_token_settings import DelegationTokenSettings
 from kbroker.delegation_tokens import delegation_token
 from kbroker.delegation_tokens.delegation_token import DelegationToken
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.slices import slices
 from kbroker.turns import turn
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.delegation_token_znodes import decode_change
@@ -33,7 +34,9 @@ from kbroker.zk.znode_json import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
 
+RENEWERS_MAX = 100  # of a token: to read and to show some of those is a few milliseconds
 _LOOK_MS = 5_000  # whether this broker has become the controller
+_AT_ONCE = 64
 
 
 class DelegationTokenManager:
@@ -98,6 +101,8 @@ class DelegationTokenManager:
         self, owner: str, requester: str, renewers: tuple[str, ...], longest_ms: int
     ) -> DelegationToken:
         """Make a token. Raises KafkaError."""
+        if len(renewers) > RENEWERS_MAX:
+            raise _too_many_renewers()
         token_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         wish = DelegationToken(token_id, owner, requester, renewers, 0, 0, 0)
         lifetimes, now_ms = self._settings.lifetimes, self._clock.now_ms()
@@ -135,9 +140,12 @@ class DelegationTokenManager:
 
     async def remove_expired(self) -> None:
         """Remove the tokens that nobody can use any more. Raises TreeError."""
-        for token in self.every():
-            if token.has_expired(self._clock.now_ms()):
-                await self._remove_if_expired(token.token_id)
+        for some in slices(self.every(), _AT_ONCE):
+            await turn()
+            for token in some:
+                if token.has_expired(self._clock.now_ms()):
+                    await self._remove_if_expired(token.token_id)
+                    await turn()
 
     async def _remove_if_expired(self, token_id: str) -> None:
         def change(before: DelegationToken | None) -> DelegationToken | None:
@@ -184,13 +192,16 @@ class DelegationTokenManager:
             self._zk.report(error)
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND) from error
         except NodeTooLargeError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "It has too many renewers") from error
+            raise _too_many_renewers() from error
         except BadVersionError as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT) from error
 
     async def _read_some(self, token_ids: list[str]) -> None:
-        for token_id, token in (await self._stored.read(token_ids)).items():
-            self._put(self._tokens, self._ids, token_id, token)
+        for some in slices(token_ids, _AT_ONCE):
+            for token_id, token in (await self._stored.read(some)).items():
+                self._put(self._tokens, self._ids, token_id, token)
+            if len(token_ids) > len(some):
+                await turn()
 
     async def _read_all(self) -> None:
         """Read them aside: those who log in are judged by the former ones meanwhile."""
@@ -227,3 +238,7 @@ class DelegationTokenManager:
         elif self._due_ms is None or now_ms >= self._due_ms:
             self._due_ms = now_ms + interval_ms
             self._removing.again()
+
+
+def _too_many_renewers() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "It has too many renewers")

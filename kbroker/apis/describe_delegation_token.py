@@ -28,7 +28,8 @@ Described = DescribeDelegationTokenResponse.DescribedDelegationToken
 Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 
 _BYTES_OF_TOKEN = 256
-_TOKENS_AT_ONCE = 128  # a few milliseconds
+_BYTES_OF_RENEWER = 32
+_TOKENS_AT_ONCE = 32  # a few milliseconds, with as many renewers as they may have
 
 
 @api(
@@ -49,7 +50,9 @@ def handle(
     if owners is not None and not owners:
         return response
     parts = (_described(ctx, owners, some) for some in slices(tokens.every(), _TOKENS_AT_ONCE))
-    if is_large(size_bytes := _BYTES_OF_TOKEN * tokens.count):
+    renewers = sum(len(token.renewers) for token in tokens.every())
+    size_bytes = _BYTES_OF_TOKEN * tokens.count + _BYTES_OF_RENEWER * renewers
+    if is_large(size_bytes):
         return written(ctx, response, "tokens", parts, size_bytes)
     response.tokens = list(chain.from_iterable(parts))
     return response

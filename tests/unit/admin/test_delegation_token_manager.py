@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kbroker.admin import followed_nodes
-from kbroker.admin.delegation_token_manager import DelegationTokenManager
+from kbroker.admin.delegation_token_manager import RENEWERS_MAX, DelegationTokenManager
 from kbroker.config.delegation_token_settings import (
     DelegationTokenSettings,
     delegation_token_settings,
@@ -17,6 +17,7 @@ from kbroker.config.delegation_token_settings import (
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.delegation_tokens.delegation_token import DelegationToken, Lifetimes
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.turns import turns
 from kbroker.zk import zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.delegation_token_znodes import encode_token, token_path
@@ -230,12 +231,30 @@ async def test_all_are_read_again_after_a_lost_session() -> None:
         await until(lambda: other.find(token.token_id) is None)
 
 
-async def test_too_many_renewers_are_refused() -> None:
+@pytest.mark.parametrize("renewers", [(BOB,) * (RENEWERS_MAX + 1), (BOB * 10_000,) * 30])
+async def test_too_many_renewers_are_refused(renewers: tuple[str, ...]) -> None:
     async with running() as cluster:
         with pytest.raises(KafkaError) as caught:
-            await cluster.brokers[0].create(ANN, ANN, (BOB * 1_000,) * 300, -1)
+            await cluster.brokers[0].create(ANN, ANN, renewers, -1)
         assert code_of(caught) is ErrorCode.INVALID_REQUEST
         assert cluster.brokers[0].count == 0
+
+
+async def test_many_tokens_are_read_and_removed_in_turns() -> None:
+    async with running() as cluster:
+        (broker, other), count = cluster.brokers, 200
+        for _ in range(count):
+            await broker.create(ANN, ANN, (), -1)
+        given = turns().given
+        await until(lambda: other.count == count)
+        assert turns().given >= given + count // 64
+        cluster.time.advance(1_000 * HOUR_MS)
+
+        given = turns().given
+        await broker.remove_expired()
+
+        assert broker.count == 0
+        assert turns().given >= given + count
 
 
 def test_the_secret_turns_tokens_on_and_its_former_name_does_too() -> None:
