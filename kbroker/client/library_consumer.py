@@ -96,6 +96,9 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         (name,) = error.args or ("",)  # of the broker that the library has just tried
         broker = f"broker {name} takes no" if isinstance(name, int) else "no broker takes a"
         raise _behind(bootstrap, f"{broker} connection") from error
+    except errors.GroupAuthorizationFailedError as error:
+        (name, *_) = error.args or ("",)
+        raise ClientError(f"group {name} cannot be used: GROUP_AUTHORIZATION_FAILED") from error
     except errors.KafkaError as error:
         raise ClientError(sentence_of(error)) from error
     except ValueError as error:

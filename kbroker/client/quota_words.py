@@ -41,7 +41,7 @@ Names = Mapping[str, str | None]
 """An entity: names by type, None is the default."""
 
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
-_BYTES = re.compile(_NUMBER + r"(?:([kMG]?)B)?(?:/s)?")
+_BYTES = re.compile(_NUMBER + r" ?(?:([kKMG]?)i?B)?(?:/s)?")
 _PERCENT = re.compile(_NUMBER + "%?")
 _PER_S = re.compile(_NUMBER + r"(?:/s)?")
 _FORMS = {
@@ -178,7 +178,7 @@ def _value(key: str, text: str, entity: Names) -> float:
         raise QuotaWordError(f"{key}={text}: give {such_as}")
     number = float(found[1])
     if form is _BYTES:
-        number *= 1024 ** " kMG".index(found[2] or " ")
+        number *= 1024 ** " KMG".index((found[2] or " ").upper())
     try:
         return checked_value(checked_entity(entity), key, number)
     except QuotaError as error:

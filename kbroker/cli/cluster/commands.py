@@ -114,7 +114,8 @@ def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int
     try:
         return minimums_in_sync(links, [str(topic.name) for topic in described.topics])
     except (OSError, KafkaError) as error:
-        say(f"{MIN_ISR} is not known: {error}")
+        reason = error.reason if isinstance(error, KafkaError) else error
+        say(f"{MIN_ISR} is not known: {reason}")
         return None
 
 

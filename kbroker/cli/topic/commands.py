@@ -131,7 +131,7 @@ def _settings(
     try:
         return describe_configs(links, resources)
     except KafkaError as error:
-        say(f"the settings are not known: {error}")
+        say(f"the settings are not known: {error.reason}")
         return {}
 
 

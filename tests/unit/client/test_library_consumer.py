@@ -7,10 +7,12 @@ from kafka import codec as library_codecs
 from kafka.cluster import ClusterMetadata
 from kafka.consumer.group import KafkaConsumer
 from kafka.coordinator.consumer import ConsumerCoordinator
-from kafka.errors import CorruptRecordError
+from kafka.errors import CorruptRecordError, GroupAuthorizationFailedError
 from kafka.record import MemoryRecords, default_records, legacy_records
 
-from kbroker.client.library_consumer import MemberParts, lend_codecs
+from kbroker.client import library_consumer
+from kbroker.client.client_error import ClientError
+from kbroker.client.library_consumer import MemberParts, client_errors, lend_codecs
 from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, build
@@ -77,3 +79,13 @@ def test_the_library_still_has_the_parts_that_a_member_needs() -> None:
     assert {"_commit_offsets_sync_async", "poll"} <= names
     assert ClusterMetadata.DEFAULT_CONFIG["allow_auto_create_topics"] is True
     assert callable(ClusterMetadata.partitions_for_topic)
+
+
+def test_a_group_without_rights_is_named_in_the_words_of_other_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library_consumer, "check_reachable", lambda _: None)
+    refused = "^group billing cannot be used: GROUP_AUTHORIZATION_FAILED$"
+
+    with pytest.raises(ClientError, match=refused), client_errors("h:1"):
+        raise GroupAuthorizationFailedError("billing")

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 
 from kbroker.cli.doctor.finding import Finding, Severity
 from kbroker.cli.doctor.observations import Observations
+from kbroker.errors import ErrorCode
 
 _CLOCK_MS = 2_000  # more than any clock that is set by NTP is off
+
+_DENIED_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED.name
+_DENIED_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED.name
 
 
 def unwritten_records(seen: Observations) -> Iterator[Finding]:
@@ -40,8 +44,21 @@ def unwritten_records(seen: Observations) -> Iterator[Finding]:
 
 def unjoined_group(seen: Observations) -> Iterator[Finding]:
     """Find what kept us from joining a group."""
-    if seen.group is not None and seen.group.refusal is not None:
-        place = seen.group.coordinator
+    if seen.group is None or seen.group.refusal is None:
+        return
+    place = seen.group.coordinator
+    if _DENIED_GROUP in seen.group.refusal:
+        yield Finding(
+            code="group-refused",
+            severity=Severity.NOTE,
+            subject="groups" if place is None else f"broker {place}",
+            seen=f"this user may not join a group of the doctor's own: {seen.group.refusal}",
+            means="It may still join those that rules let it read. Whether groups work was not "
+            "tried.",
+            mends="If it should join a group, `kbroker acl allow PRINCIPAL read --group GROUP` "
+            "lets it; run the doctor as a user who may join any to try groups.",
+        )
+    else:
         yield Finding(
             code="group-refused",
             severity=Severity.ERROR,
@@ -79,8 +96,12 @@ def clocks(seen: Observations) -> Iterator[Finding]:
 
 
 def left_topic(seen: Observations) -> Iterator[Finding]:
-    """Find a topic of our own that could not be deleted."""
-    if seen.trial is not None and seen.trial.left is not None:
+    """Find a topic of our own that could not be deleted; one that we had no right to make is not
+    there, whatever came of its deletion.
+    """
+    if seen.trial is None or _DENIED_TOPIC in (seen.trial.refusal or ""):
+        return
+    if seen.trial.left is not None:
         yield Finding(
             code="topic-left",
             severity=Severity.WARNING,

@@ -205,8 +205,7 @@ def test_what_a_user_may_not_know_is_left_out_with_its_reason(
     shown = status(monkeypatch, NothingTold())
     assert shown.exception is None
     assert shown.stderr.splitlines() == [
-        "min.insync.replicas is not known: TOPIC_AUTHORIZATION_FAILED: orders: "
-        "TOPIC_AUTHORIZATION_FAILED",
+        "min.insync.replicas is not known: orders: TOPIC_AUTHORIZATION_FAILED",
         "broker 1 does not say which partitions are reassigning: CLUSTER_AUTHORIZATION_FAILED",
         "cluster C, controller 1: 0 brokers, 1 topic, 5 partitions, 0 without leader",
         "3 under-replicated",

@@ -376,9 +376,13 @@ def test_what_was_tried_in_vain_is_named() -> None:
     assert codes(tried(refusal="TOPIC_AUTHORIZATION_FAILED")) == {"topic-refused": "error"}
     failed = WrittenRecord(node_id=2, refusal="NOT_ENOUGH_REPLICAS")
     assert codes(tried(records=(failed,))) == {"record-refused": "error"}
+    denied = "TOPIC_AUTHORIZATION_FAILED"
+    assert codes(tried(refusal=denied, left=denied)) == {"topic-refused": "error"}
     assert codes(tried(left="no controller")) == {"topic-left": "warning"}
     refused = GroupTrial(coordinator=None, refusal="COORDINATOR_NOT_AVAILABLE")
     assert codes(replace(SOUND, group=refused)) == {"group-refused": "error"}
+    without_right = GroupTrial(coordinator=1, refusal="GROUP_AUTHORIZATION_FAILED")
+    assert codes(replace(SOUND, group=without_right)) == {"group-refused": "note"}
 
 
 def test_clocks_are_compared_within_what_is_known() -> None:
