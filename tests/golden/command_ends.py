@@ -3,7 +3,8 @@ beside the sessions.
 
     .venv/bin/python -m tests.golden.command_ends DIRECTORY
 
-Each command runs as the first session does in which it works, after all sessions have been played:
+Each command runs as the first session does in which it works, after all sessions have been played
+and, of those that need what sessions delete in the end, after that has been made again:
 
     interrupted    Ctrl-C as the main thread makes its first, second or third access to the network,
                    to a file or to standard output, imports aside
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden import command_outputs
-from tests.golden.command_outputs import Command, Player, started
+from tests.golden.command_outputs import SHOWN_OTHER, SHOWN_SECURED, Command, Player, started
 from tests.golden.command_tree import Recorded, commands, recorded_of
 
 ENDS = "ends.jsonl"
@@ -27,6 +28,7 @@ TURNS = (1, 2, 3)
 _ACCESSES = ("open", "os.listdir", "os.scandir", "socket.connect", "socket.getaddrinfo")
 _LOADED = (".py", ".pyc", ".so")
 _WAIT_S = 15.0
+_MAKE_TOKEN = f"$ kbroker token create --bootstrap {SHOWN_SECURED} --command-config ann.properties"
 # What examples look at; others delete it.
 _THERE = (
     "topic create orders payments --partitions 1 --if-not-exists",
@@ -34,6 +36,13 @@ _THERE = (
     "user delete ann",
     "user add bo --password-file user.password",
 )
+# What a command refuses to run without, as lines of a session.
+_NEEDED = {
+    "acl revoke": f"$ KBROKER_BOOTSTRAP={SHOWN_OTHER}"
+    " kbroker acl allow bo read --topic orders- --prefixed",
+    "token expire": _MAKE_TOKEN,
+    "token renew": _MAKE_TOKEN,
+}
 
 
 class Interrupter:
@@ -80,6 +89,7 @@ def ended(name: str, way: str, command: Command, address: str, turn: int = 0) ->
     """Run it once, and return what came of it."""
     command_outputs.before_running = Interrupter(turn).begin if turn else _nothing
     running = started(command, address)
+    command_outputs.before_running = _nothing
     if name == "start" and not turn:
         running.read(timeout_s=1.0)
         running.interrupt()
@@ -100,6 +110,8 @@ def all_ends(player: Player) -> list[dict[str, Any]]:
         run = example(name)
         if run is None:
             continue
+        if name in _NEEDED:
+            player.play(_NEEDED[name])
         shown, address = player.parsed(run.line), player.address
         arguments = shown.arguments
         stdin, environment = shown.stdin, shown.environment

@@ -11,9 +11,11 @@ makes a node to learn whether it is there, and tries a `set` before a `create`; 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from kbroker.zk.tree import ANY_VERSION
 from tests.fakes.trees.recording_tree import Transaction, Write
 
 # Events of parts that are not there yet. They are written by hand as they stand in the fixture, and
@@ -28,6 +30,7 @@ Rule = Callable[[list[Transaction]], list[Transaction]]
 _TIMESTAMP = re.compile(r'"timestamp":"\d+"')
 _FEATURES = re.compile(r'"features":\{"transaction\.version":\{[^}]*\}\}')
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
+_ROOTS_OF_PASSING_NODES = ("/config/users", "/config/clients", "/config/ips")
 
 
 def timestamps(transactions: list[Transaction]) -> list[Transaction]:
@@ -97,6 +100,17 @@ def settings_with_their_news(transactions: list[Transaction]) -> list[Transactio
     return parted
 
 
+def deletions_that_changes_notice(transactions: list[Transaction]) -> list[Transaction]:
+    """A node that is deleted and made again has the version of the former one, so that a change made
+    to that one would win over the new one. So whoever deletes one in kbroker writes the root of its
+    type, once and with the data it had, and whoever changes one expects the version that the root
+    had. In Kafka the last one to write wins. `deletions` counts these writes for the trees.
+    """
+    return [
+        replace(t, writes=tuple(w for w in t.writes if w not in _of_roots(t))) for t in transactions
+    ]
+
+
 def removal_of_a_topic(transactions: list[Transaction]) -> list[Transaction]:
     """kbroker removes the partitions' nodes level by level, Kafka partition by partition. kbroker
     then removes the overrides, and the topic with the wish to delete it in one transaction: a name
@@ -132,6 +146,7 @@ RULES: tuple[Rule, ...] = (
     seat_left_before_the_session,
     topic_made_whole,
     settings_of_a_topic_that_is_there,
+    deletions_that_changes_notice,
     settings_with_their_news,
     removal_of_a_topic,
     order_of_partitions,
@@ -147,6 +162,11 @@ def without_differences(
     for rule in rules:
         remaining = rule(remaining)
     return remaining
+
+
+def deletions(transactions: Iterable[Transaction]) -> Counter[str]:
+    """How often kbroker has raised the version of a root, by its path."""
+    return Counter(w.path for t in transactions for w in _of_roots(t) if w.op == "set")
 
 
 def masked(data: str) -> str:
@@ -187,6 +207,20 @@ def _is_part_of_topic(path: str) -> bool:
 
 def _is_state(path: str) -> bool:
     return bool(_STATE.fullmatch(path))
+
+
+def _of_roots(transaction: Transaction) -> list[Write]:
+    """Return its write of a root whose node it deletes, or its check of one whose node it changes."""
+    found = []
+    for root in _ROOTS_OF_PASSING_NODES:
+        inner = {w.op for w in transaction.writes if w.path.startswith(f"{root}/")}
+        at_root = [w for w in transaction.writes if w.path == root]
+        if len(at_root) == 1 and (
+            (at_root[0].op == "set" and "delete" in inner and at_root[0].data is None)
+            or (at_root[0].op == "check" and "set" in inner and at_root[0].version != ANY_VERSION)
+        ):
+            found += at_root
+    return found
 
 
 def _split(
