@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-
 if TYPE_CHECKING:
     from kbroker.client.denials import Denial
 
 _NOTED = "kbroker.denials"
-_OWN_TOPICS = (GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
 _PURPOSES = {"kbroker produce": "WRITE", "kbroker consume": "READ"}  # which include to describe
 
 
@@ -22,9 +19,12 @@ def note_denials(bootstrap: str, denials: Iterable[Denial]) -> None:
     ctx = click.get_current_context(silent=True)  # none in a thread that asks for a completion
     if ctx is None:
         return
+    from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC  # help does without
+
+    own = GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC  # looked at to know whether all is there
     noted: dict[str, None] = ctx.meta.setdefault(_NOTED, {})
     for denial in denials:
-        if denial.name in _OWN_TOPICS:  # looked at to know whether all is there
+        if denial.name in own:
             continue
         noted[_sentence(bootstrap, denial, ctx)] = None
 
