@@ -51,6 +51,7 @@ from tests.fakes.trees.memory_tree_files import FixedClock
 ADMIN, ANN = "User:admin", "User:ann"
 TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
+_MINUTE_MS = 60_000
 _REPEATED = 3  # requests until the short way is taken
 
 Rule = tuple[AclPattern, Acl]
@@ -89,9 +90,9 @@ class Revoking:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        self._tree = EmbeddedTree(FixedClock())
-        zk = ZkUtils(self._tree.session(), FixedClock())
-        self.authorizer = AclAuthorizer(zk, FixedClock(), SuperUsers(frozenset({ADMIN})))
+        self._clock = clock = FixedClock()
+        zk = ZkUtils(EmbeddedTree(clock).session(), clock)
+        self.authorizer = AclAuthorizer(zk, clock, SuperUsers(frozenset({ADMIN})))
         given: dict[str, Any] = {
             "authorizer": self.authorizer,
             "acls": AclAdmin(zk.tree, self.authorizer),
@@ -134,8 +135,9 @@ class Revoking:
             denied = [self._denial_of(lost)]
             await self._create(denied)
         await self._look(habits, waiting, lost, f"{number}, after {lost} {denied}")
-        waiting.outcome.cancel()
+        self._waiting.connection.close()
         self._waiting = self._client(self._logs, ANN)
+        self._clock.value_ms += _MINUTE_MS  # notifications of changes go in time
         await self._delete([*_ALLOWED, *denied])
 
     async def _look(self, habits: list[Habit], waiting: Coming[Any], lost: Rule, when: str) -> None:
