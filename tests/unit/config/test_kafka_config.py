@@ -46,7 +46,6 @@ def test_an_unknown_name_warns_with_the_nearest_one() -> None:
 def test_a_setting_without_effect_says_so_once() -> None:
     _, warnings = KafkaConfig.from_values(
         {
-            "quota.window.num": "2",
             "num.network.threads": "8",
             "group.share.max.share.sessions": "1",
             "metric.reporters": "com.example.Reporter",
@@ -54,7 +53,6 @@ def test_a_setting_without_effect_says_so_once() -> None:
         }
     )
     assert warnings == [
-        "quota.window.num is set but has no effect yet",
         "group.share.max.share.sessions is set but has no effect: it is a setting of Kafka 4",
         "metric.reporters is set but has no effect yet",
         "kafka.metrics.reporters is set but has no effect yet",
