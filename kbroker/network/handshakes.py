@@ -89,13 +89,11 @@ class Handshakes:
         await self._turn(network)
         work: Future[Ready | None] = Future()
         try:
-            begun = self._pool.submit(_carry_out, work, step)
+            self._pool.submit(_carry_out, work, step).add_done_callback(partial(_give_up, work))
         except RuntimeError as error:  # of the system's limit; the pool has kept the step
             if work.cancel():
                 self._next(error)
                 raise OSError("there is no thread for a handshake") from error
-        else:
-            begun.add_done_callback(lambda _: work.cancel())  # the pool may have dropped it
         done = asyncio.wrap_future(work)
         done.add_done_callback(self._next)
         try:
@@ -108,7 +106,7 @@ class Handshakes:
                 done.exception()  # nobody else asks for it
             raise
         finally:
-            del done  # its error knows this frame: a cycle is work for the collector
+            del done, work  # their error knows this frame: a cycle is work for the collector
 
     async def _turn(self, network: str) -> None:
         """Return when a thread is free for this network."""
@@ -141,7 +139,13 @@ def _carry_out(work: Future[Ready | None], step: Callable[[], Ready | None]) -> 
     try:
         work.set_result(step())
     except BaseException as error:
-        work.set_exception(error)
+        # Its way here would be known to the frame of the pool that knows this: a cycle, too.
+        work.set_exception(error.with_traceback(None))
+
+
+def _give_up(work: Future[Ready | None], _: Future[None]) -> None:
+    """Let nobody wait for a step that the pool may have dropped."""
+    work.cancel()
 
 
 def _agreed(tls: ssl.SSLSocket) -> Ready | None:
