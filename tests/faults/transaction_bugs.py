@@ -299,9 +299,9 @@ def _all(*mistakes: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
 # A seed, and the steps of its history, with which each is found soon, where that is not the first.
 FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     open_transaction_left_to_the_next_producer: (5, 6),
-    epoch_not_raised_by_a_time_out: (14, 20),
+    epoch_not_raised_by_a_time_out: (5, 20),
     producers_not_compared: (17, 6),
-    participation_not_verified: (17, 6),
+    participation_not_verified: (2, 6),
     other_end_accepted: (17, 30),
     time_outs_abort_what_is_to_be_committed: (23, 6),
     loaded_without_the_last_record: (19, 15),
@@ -312,9 +312,9 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     offsets_of_aborted_transactions_kept: (26, 10),
     offsets_of_transactions_not_loaded: (13, 6),
     stable_offset_of_the_high_watermark: (2, 6),
-    aborted_transactions_cut_off: (101, 30),
-    aborted_transactions_not_loaded: (7, 30),
-    open_transactions_not_loaded: (10, 10),
+    aborted_transactions_cut_off: (4, 60),
+    aborted_transactions_not_loaded: (3, 60),
+    open_transactions_not_loaded: (3, 30),
     decided_before_it_is_stored: (14, 10),
 }
 PLANTED: tuple[Mistake, ...] = (
