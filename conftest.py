@@ -16,6 +16,7 @@ import gc
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,6 +45,7 @@ TIDY_TESTS = "tests/test_tidy"  # which share the trees of all sources
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
 COMPUTING_FOLDERS = ("tests/faults/", "tests/golden/", *SHORT_FOLDERS)
 COLLECTIONS = (200_000, 20, 20)  # objects, and collections of the generation before
+_END_S = 10
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 # Half of what tests of files take is waiting for a disk to sync; a power loss is never real here.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 1024**3  # noqa: S108  pytest makes folders of its own
@@ -91,11 +93,22 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
+        _end_clients()
         gc.freeze()
     elif _thawed:
         gc.freeze()
     _thawed.clear()
     gc.set_threshold(*COLLECTIONS)
+
+
+def _end_clients() -> None:
+    """End the threads of kafka-python's producers that nobody has closed, such as those of pages:
+    they draw from Python's own random numbers, and what follows from a seed differs then.
+    """
+    for thread in threading.enumerate():
+        if type(thread).__module__ == "kafka.producer.sender":
+            thread.force_close()  # type: ignore[attr-defined]
+            thread.join(_END_S)
 
 
 @contextmanager
