@@ -9,14 +9,14 @@ Law: requests of an API for which nobody has a limit pass no stage, and take eve
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Protocol
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.quotas.client_limits import ClientQuotaType
 from kbroker.quotas.client_quota_manager import ClientAccount
 
-_COUNTED = {
+_COUNTED: Mapping[int, ClientQuotaType] = {
     ApiKey.PRODUCE: ClientQuotaType.PRODUCE,
     ApiKey.FETCH: ClientQuotaType.FETCH,
     ApiKey.CREATE_TOPICS: ClientQuotaType.CONTROLLER_MUTATION,
@@ -29,8 +29,8 @@ _PERCENT_PER_NS = 100 / 1e9  # of the second that a loop has in a second
 class Quotas(Protocol):
     """Knows the limits of clients, and what they use."""
 
-    def kinds(self) -> Collection[ClientQuotaType]:
-        """The kinds of limits that anybody has."""
+    def has(self, kind: ClientQuotaType, /) -> bool:
+        """Whether anybody has a limit of this kind."""
         ...
 
     def account(self, principal: str, client_id: str | None, now_ms: float, /) -> ClientAccount:
@@ -42,8 +42,8 @@ def counted_for(key: int, quotas: Quotas | None) -> Quotas | None:
     """The quotas, if anybody has a limit that counts requests of an API; None else."""
     if quotas is None:
         return None
-    kinds = quotas.kinds()
-    return quotas if ClientQuotaType.REQUEST in kinds or _COUNTED.get(key) in kinds else None  # type: ignore[call-overload]
+    counted = _COUNTED.get(key, ClientQuotaType.REQUEST)
+    return quotas if quotas.has(ClientQuotaType.REQUEST) or quotas.has(counted) else None
 
 
 def percent_of_loop(used_ns: int) -> float:

@@ -216,14 +216,14 @@ class ClientQuotaManager:
         )
         self._looked_ms = -math.inf
 
-    def settle(self) -> frozenset[ClientQuotaType]:
-        """Let limits that have changed hold from now on. Returns the kinds that anybody has."""
+    def settle(self) -> bool:
+        """Let limits that have changed hold from now on. Returns whether anybody has one."""
         self._accounts.clear()
-        return self.kinds()
+        return any(map(self.has, ClientQuotaType))
 
-    def kinds(self) -> frozenset[ClientQuotaType]:
-        """The kinds of limits that anybody has."""
-        return frozenset(kind for kind in ClientQuotaType if self._limits.has(kind))
+    def has(self, kind: ClientQuotaType) -> bool:
+        """Whether anybody has a limit of this kind."""
+        return self._limits.has(kind)
 
     def account(self, principal: str, client_id: str | None, now_ms: float) -> ClientAccount:
         """The limits of a client with this principal, such as `User:ann`."""

@@ -20,9 +20,9 @@ class RecordingQuotas:
         self._kinds = kinds
         self.used: list[tuple[ClientQuotaType, str, str | None, float]] = []
 
-    def kinds(self) -> frozenset[ClientQuotaType]:
-        """The kinds that are counted."""
-        return self._kinds
+    def has(self, kind: ClientQuotaType) -> bool:
+        """Whether this kind is counted."""
+        return kind in self._kinds
 
     def account(self, principal: str, client_id: str | None, _now_ms: float) -> ClientAccount:
         """The limits of a client: those of all."""
