@@ -50,19 +50,7 @@ def create_rules(links: ClusterLinks, rules: Sequence[AclRule]) -> list[KafkaErr
     """
     if not rules:
         return []
-    creations = [
-        CreateAclsRequest.AclCreation(
-            resource_type=pattern.type,
-            resource_name=pattern.name,
-            resource_pattern_type=pattern.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission,
-        )
-        for pattern, acl in rules
-    ]
-    answer = links.ask_any(CreateAclsRequest(creations=creations))
+    answer = links.ask_any(creation_of(rules))
     return [_refusal(result) for result in answer.results]
 
 
@@ -70,10 +58,7 @@ def delete_rules(links: ClusterLinks, rules: Sequence[AclRule]) -> list[DeletedR
     """Delete these rules; returns those that were still there. Raises as `described_rules`."""
     if not rules:
         return []
-    filters = [
-        DeleteAclsRequest.DeleteAclsFilter(**_filter_fields(_of_one(rule))) for rule in rules
-    ]
-    answer = links.ask_any(DeleteAclsRequest(filters=filters))
+    answer = links.ask_any(deletion_of(rules))
     deleted = []
     for result in answer.filter_results:
         _check(result.error_code, result.error_message)
@@ -84,10 +69,31 @@ def delete_rules(links: ClusterLinks, rules: Sequence[AclRule]) -> list[DeletedR
     return deleted
 
 
-def _of_one(rule: AclRule) -> AclFilter:
-    (kind, name, pattern_type), acl = rule
-    return AclFilter(
-        kind, name, pattern_type, acl.principal, acl.host, acl.operation, acl.permission
+def creation_of(rules: Iterable[tuple[AclPattern, Acl]]) -> CreateAclsRequest:
+    """Return the request that creates these rules."""
+    return CreateAclsRequest(
+        creations=[
+            CreateAclsRequest.AclCreation(
+                resource_type=pattern.type,
+                resource_name=pattern.name,
+                resource_pattern_type=pattern.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for pattern, acl in rules
+        ]
+    )
+
+
+def deletion_of(rules: Iterable[tuple[AclPattern, Acl]]) -> DeleteAclsRequest:
+    """Return the request that deletes exactly these rules, each by a filter of its own."""
+    return DeleteAclsRequest(
+        filters=[
+            DeleteAclsRequest.DeleteAclsFilter(**_filter_fields(AclFilter(*pattern, *acl)))
+            for pattern, acl in rules
+        ]
     )
 
 

@@ -30,8 +30,7 @@ from kbroker.admin.acl_admin import AclAdmin
 from kbroker.admin.acl_authorizer import AclAuthorizer
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.registry import registered
-from kbroker.protocol.messages.create_acls import CreateAclsRequest
-from kbroker.protocol.messages.delete_acls import DeleteAclsRequest
+from kbroker.client.access_rules import creation_of, deletion_of
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
@@ -240,35 +239,11 @@ class Revoking:
         return AclPattern(pattern.type, name, kind), denied
 
     async def _create(self, rules: list[Rule]) -> None:
-        creations = [
-            CreateAclsRequest.AclCreation(
-                resource_type=pattern.type,
-                resource_name=pattern.name,
-                resource_pattern_type=pattern.pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for pattern, acl in rules
-        ]
-        answer: Any = await self._admin.ask(CreateAclsRequest(creations=creations), 3)
+        answer: Any = await self._admin.ask(creation_of(rules), 3)
         assert {result.error_code for result in answer.results} == {0}
 
     async def _delete(self, rules: list[Rule]) -> None:
-        filters = [
-            DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=pattern.type,
-                resource_name_filter=pattern.name,
-                pattern_type_filter=pattern.pattern_type,
-                principal_filter=acl.principal,
-                host_filter=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for pattern, acl in rules
-        ]
-        answer: Any = await self._admin.ask(DeleteAclsRequest(filters=filters), 3)
+        answer: Any = await self._admin.ask(deletion_of(rules), 3)
         assert {result.error_code for result in answer.filter_results} == {0}
 
 

@@ -21,11 +21,10 @@ from kbroker.acl.acl import (
     AclResource,
     Permission,
 )
+from kbroker.client.access_rules import creation_of, deletion_of
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import TopicPartition
-from kbroker.protocol.messages.create_acls import CreateAclsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.protocol.messages.delete_acls import DeleteAclsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -133,37 +132,13 @@ class RulesClients:
         return random.randrange(len(PATTERNS)), acl
 
     async def _create(self, process: BrokerProcess, chosen: list[tuple[int, Acl]]) -> None:
-        creations = [
-            CreateAclsRequest.AclCreation(
-                resource_type=PATTERNS[number].type,
-                resource_name=PATTERNS[number].name,
-                resource_pattern_type=PATTERNS[number].pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for number, acl in chosen
-        ]
         since = self._begin(chosen)
-        answer = await self._ask(process, CreateAclsRequest(creations=creations), 3, ADMIN)
+        answer = await self._ask(process, creation_of(_rules(chosen)), 3, ADMIN)
         self._confirm(process, chosen, since, answer and answer.results, added=True)
 
     async def _delete(self, process: BrokerProcess, chosen: list[tuple[int, Acl]]) -> None:
-        filters = [
-            DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=PATTERNS[number].type,
-                resource_name_filter=PATTERNS[number].name,
-                pattern_type_filter=PATTERNS[number].pattern_type,
-                principal_filter=acl.principal,
-                host_filter=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-            for number, acl in chosen
-        ]
         since = self._begin(chosen)
-        answer = await self._ask(process, DeleteAclsRequest(filters=filters), 3, ADMIN)
+        answer = await self._ask(process, deletion_of(_rules(chosen)), 3, ADMIN)
         results = answer and answer.filter_results
         for result in results or ():
             codes = [each.error_code for each in result.matching_acls]
@@ -480,6 +455,10 @@ def _fetch(offsets: Mapping[str, int]) -> FetchRequest:
             for name, offset in offsets.items()
         ],
     )
+
+
+def _rules(chosen: list[tuple[int, Acl]]) -> list[tuple[AclPattern, Acl]]:
+    return [(PATTERNS[number], acl) for number, acl in chosen]
 
 
 def _by_name(rows: Any, name: str, code: str) -> list[int]:
