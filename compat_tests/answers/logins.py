@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat_tests.answers.logins_different import DIFFERENT
+from compat_tests.answers.logins_different import DIFFERENT, Different
 from compat_tests.clients.raw_connection import (
     ClosedError,
     RawConnection,
@@ -501,19 +501,24 @@ def apache(version: str) -> Iterator[int]:
         yield port
 
 
-def unexplained(ours: dict[str, list[str]], theirs: dict[str, dict[str, list[str]]]) -> list[str]:
-    """Return a line for each sequence whose outcome is neither theirs nor one with a reason, and for
-    each reason that is not needed.
+def unexplained(
+    ours: dict[str, list[str]],
+    theirs: dict[str, dict[str, list[str]]],
+    different: Mapping[str, Different] = DIFFERENT,
+) -> list[str]:
+    """Return a line for each sequence whose outcome is neither theirs nor one with a reason in
+    `different`, and for each reason that is not needed.
     """
     lines = []
     for name, came in ours.items():
         wanted = [each[name] for each in theirs.values()]
-        if name in DIFFERENT:
-            if came in wanted or came[-len(DIFFERENT[name].ours) :] != DIFFERENT[name].ours:
-                lines.append(f"{name}: {came}, a reason is given for {DIFFERENT[name].ours}")
+        known = different.get(name)
+        if known is not None:
+            if came in wanted or came[-len(known.ours) :] != known.ours:
+                lines.append(f"{name}: {came}, a reason is given for {known.ours}")
         elif came not in wanted:
-            lines.append(f"{name}: {came}, not {wanted[0]}")
-    return [*lines, *(f"{name}: no such sequence" for name in DIFFERENT.keys() - ours.keys())]
+            lines.append(f"{name}: {came}\n    not {wanted}")
+    return [*lines, *(f"{name}: no such sequence" for name in different.keys() - ours.keys())]
 
 
 def main() -> None:

@@ -22,7 +22,9 @@ from compat_tests.answers.logins import (
     MODULE,
     SETTINGS,
     listening,
+    unexplained,
 )
+from compat_tests.answers.logins_different import Different
 from compat_tests.answers.rules import (
     ACL_AUTHORIZER,
     DENY,
@@ -322,13 +324,6 @@ THEIRS: dict[str, Callable[[], Any]] = {
 }
 
 
-class Different(NamedTuple):
-    """What comes in the end here, and why it is something else."""
-
-    ours: list[str]
-    reason: str
-
-
 _ENUMERATION = "who does not exist is asked for a proof, too: nobody learns which tokens there are"
 _REFUSED = (
     "58 Authentication failed during {} due to invalid credentials with SASL mechanism "
@@ -364,22 +359,6 @@ DIFFERENT = {
 }  # fmt: skip
 
 
-def unexplained(ours: dict[str, list[str]], theirs: dict[str, dict[str, list[str]]]) -> list[str]:
-    """Return a line for each sequence whose outcome is neither theirs nor one with a reason, and for
-    each reason that is not needed.
-    """
-    lines = []
-    for name, came in ours.items():
-        wanted = [each[name] for each in theirs.values()]
-        different = DIFFERENT.get(name)
-        if different is not None:
-            if came in wanted or came[-len(different.ours) :] != different.ours:
-                lines.append(f"{name}: {came}, a reason is given for {different.ours}")
-        elif came not in wanted:
-            lines.append(f"{name}: {came}\n    not {wanted}")
-    return [*lines, *(f"{name}: no such sequence" for name in DIFFERENT.keys() - ours.keys())]
-
-
 def main() -> None:
     """Play them to all three."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -394,7 +373,7 @@ def main() -> None:
         RECORDED.write_text(re.sub(r'(\]|\{)(, |)"(?=[^"]+": [\[{])', r'\1\2\n"', text) + "\n")
     with kbroker() as stage:
         ours = play(stage)
-    lines = unexplained(ours, theirs)
+    lines = unexplained(ours, theirs, DIFFERENT)
     apart = sum(theirs["3.9.2"][name] != theirs["4.3.1"][name] for name in ours)
     print(f"{len(ours)} sequences, {len(lines)} unexplained; {apart} differ between theirs")
     print(*lines, sep="\n")
