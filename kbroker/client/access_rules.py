@@ -91,9 +91,16 @@ def deletion_of(rules: Iterable[tuple[AclPattern, Acl]]) -> DeleteAclsRequest:
     """Return the request that deletes exactly these rules, each by a filter of its own."""
     return DeleteAclsRequest(
         filters=[
-            DeleteAclsRequest.DeleteAclsFilter(**_filter_fields(AclFilter(*pattern, *acl)))
+            DeleteAclsRequest.DeleteAclsFilter(**_filter_fields(_of_one(pattern, acl)))
             for pattern, acl in rules
         ]
+    )
+
+
+def _of_one(pattern: AclPattern, acl: Acl) -> AclFilter:
+    kind, name, pattern_type = pattern
+    return AclFilter(
+        kind, name, pattern_type, acl.principal, acl.host, acl.operation, acl.permission
     )
 
 
