@@ -19,7 +19,7 @@ from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.coordinator.group.group_state import GroupState
-from kbroker.coordinator.group_coordinator import GROUP_TYPE
+from kbroker.coordinator.group_coordinator import GROUP_TYPES
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kbroker.slices import slices
 from kbroker.turns import ENTRIES
@@ -27,7 +27,7 @@ from kbroker.turns import ENTRIES
 Group = ListGroupsResponse.ListedGroup
 
 _BYTES_OF_GROUP = 64
-_KNOWN = {state.value.lower() for state in GroupState} | {GROUP_TYPE}
+_KNOWN = {state.value.lower() for state in GroupState} | GROUP_TYPES
 
 
 @api(

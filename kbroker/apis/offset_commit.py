@@ -28,8 +28,8 @@ from kbroker.apis.offset_commit_answers import (
 from kbroker.apis.offset_commit_shortcut import OffsetCommitShortcut
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition, new_tuple
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

@@ -22,8 +22,8 @@ from kbroker.apis.offset_commit_answers import (
 )
 from kbroker.apis.served_api import Served
 from kbroker.apis.shortcut import HandlerToCall
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH, CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.model import TopicPartition, new_tuple
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

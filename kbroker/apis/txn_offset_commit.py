@@ -26,8 +26,8 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.apis.transaction_verification import Joining, refused_partitions
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
 from kbroker.coordinator.transaction.transaction import Producer

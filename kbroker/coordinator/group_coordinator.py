@@ -16,13 +16,14 @@ from uuid import UUID
 from kbroker.clock import Clock, Timer
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.group import sessions
-from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
 from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
-from kbroker.coordinator.group.store import CoordinatedGroup, GroupMachine, GroupStore
+from kbroker.coordinator.group.store import GroupMachine, GroupStore
 from kbroker.coordinator.offsets.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offsets.offset_commits import OffsetCommits
 from kbroker.coordinator.runtime.batch_append import BatchAppend, Replicas
@@ -48,8 +49,7 @@ from kbroker.replication.partitions.partition import Partition
 
 _log = logging.getLogger(__name__)
 
-GROUP_TYPE = "classic"
-_BYTES_OF_MEMBER = 64  # beside its names and data
+GROUP_TYPES = frozenset({ClassicGroup.kind})
 _EXPIRY_TIMER = "offsets.retention.check"
 
 
@@ -176,6 +176,8 @@ class GroupCoordinator:
             return refused_join(request.member_id, error)
         if coordinated is None:
             coordinated = self.store.create(request.group_id)
+        elif not isinstance(coordinated, ClassicGroup):
+            return refused_join(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         reply: PendingReply[JoinGroupResponse] = PendingReply()
         attempt = JoinAttempt(
             correlation=reply,
@@ -204,7 +206,7 @@ class GroupCoordinator:
     ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
         """SyncGroup; waits for the leader's assignments."""
         coordinated = self.store.find(request.group_id)
-        if coordinated is None:
+        if not isinstance(coordinated, ClassicGroup):
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 # The rebalance this belongs to is lost, and old clients do not expect code 14 here:
@@ -220,7 +222,7 @@ class GroupCoordinator:
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Answer Heartbeat at once, without waiting."""
         coordinated = self.store.find(request.group_id)
-        if coordinated is None:
+        if not isinstance(coordinated, ClassicGroup):
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return NO_ERROR  # sessions start when the group is loaded; no reason to rejoin
@@ -238,7 +240,7 @@ class GroupCoordinator:
     ) -> tuple[ErrorCode, list[ErrorCode]]:
         """LeaveGroup: the code for the request, and one for each member unless it is refused."""
         coordinated = self.store.find(group_id)
-        if coordinated is None:
+        if not isinstance(coordinated, ClassicGroup):
             error = self._refusal(group_id)
             if error is not NO_ERROR:
                 return error, []
@@ -269,8 +271,9 @@ class GroupCoordinator:
         GROUP_ID_NOT_FOUND tells that from a group that is dead.
         """
         coordinated = self.store.find(group_id)
-        if coordinated is not None:
-            return NO_ERROR, _described(coordinated.group)
+        found = None if coordinated is None else coordinated.described()
+        if found is not None:
+            return NO_ERROR, found
         error = self._status(group_id)
         described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
         if error is NO_ERROR:
@@ -281,7 +284,7 @@ class GroupCoordinator:
     def described_bytes(self, group_id: str) -> int:
         """Return about how many bytes `describe_group` returns of the members."""
         coordinated = self.store.find(group_id)
-        return 0 if coordinated is None else _described_bytes(coordinated.group)
+        return 0 if coordinated is None else coordinated.described_bytes()
 
     def list_groups(
         self,
@@ -295,12 +298,11 @@ class GroupCoordinator:
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._runtime.is_loading() else NO_ERROR
-        if types and GROUP_TYPE not in types:
-            return error, []
         return error, [
             _listed(each)
             for each in (self.store if among is None else among)
-            if not states or each.group.state.value.lower() in states
+            if not types or each.kind in types
+            if not states or each.state.lower() in states
         ]
 
     def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
@@ -331,47 +333,9 @@ def _can_be_recorded(request: JoinGroupRequest, new_member_id: str) -> bool:
 
 
 def _listed(coordinated: CoordinatedGroup) -> ListGroupsResponse.ListedGroup:
-    group = coordinated.group
     return ListGroupsResponse.ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
+        group_id=coordinated.group_id,
+        protocol_type=coordinated.protocol_type,
+        group_state=coordinated.state,
+        group_type=coordinated.kind,
     )
-
-
-def _told_protocol(group: Group) -> str | None:
-    """Protocol, metadata and assignments are shown once the group is stable."""
-    return group.protocol_name if group.state is GroupState.STABLE else None
-
-
-def _described(group: Group) -> DescribeGroupsResponse.DescribedGroup:
-    protocol = _told_protocol(group)
-    return DescribeGroupsResponse.DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state.value,
-        protocol_type=group.protocol_type or "",
-        protocol_data=protocol or "",
-        members=[
-            DescribeGroupsResponse.DescribedGroupMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                member_metadata=b"" if protocol is None else member.metadata(protocol),
-                member_assignment=b"" if protocol is None else member.assignment,
-            )
-            for member in group.members.values()
-        ],
-    )
-
-
-def _described_bytes(group: Group) -> int:
-    protocol = _told_protocol(group)
-    members = group.members.values()
-    size_bytes = sum(len(member.member_id) + len(member.client_id) for member in members)
-    if protocol is not None:
-        size_bytes += sum(
-            len(member.metadata(protocol)) + len(member.assignment) for member in members
-        )
-    return size_bytes + _BYTES_OF_MEMBER * len(members)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.store import GroupStore
 from kbroker.coordinator.transaction.store import TransactionStore
@@ -51,18 +51,18 @@ class GroupMetrics:
             counters.add_table(Table(_gauges("kafka", "", name), tags, rows))
 
     def _sums(self) -> Iterator[Row | None]:
-        states: Counter[GroupState] = Counter()
+        states: Counter[str] = Counter()
         offsets = 0
         for number, group in enumerate(_groups(self._store), 1):
             states[group.state] += 1
             offsets += len(group.offsets.committed)
             if number % _BREATH == 0:
                 yield None
-        yield (), (states.total(), offsets, *(states[state] for state in _STATES))
+        yield (), (states.total(), offsets, *(states[state.value] for state in _STATES))
 
     def _members(self) -> Iterator[Row | None]:
         for group in _groups(self._store):
-            yield (group.group_id,), (len(group.members),)
+            yield (group.group_id,), (group.member_count,)
 
     def _offsets(self) -> Iterator[Row | None]:
         for group_id, (topic, index), offset in committed_places(self._store):
@@ -134,14 +134,14 @@ def committed_places(store: GroupStore) -> Iterator[tuple[str, TopicPartition, i
             yield group.group_id, place, offset
 
 
-def _groups(store: GroupStore) -> Iterator[Group]:
+def _groups(store: GroupStore) -> Iterator[CoordinatedGroup]:
     for coordinated in store:
-        found = store.find(coordinated.group.group_id)
+        found = store.find(coordinated.group_id)
         if found is not None:
-            yield found.group
+            yield found
 
 
-def _committed(group: Group) -> Iterator[tuple[TopicPartition, int]]:
+def _committed(group: CoordinatedGroup) -> Iterator[tuple[TopicPartition, int]]:
     committed = group.offsets.committed
     for place in committed.stored_keys():
         value = committed.stored(place)

@@ -12,9 +12,9 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest

@@ -1,4 +1,4 @@
-"""Sessions of members: Heartbeat, LeaveGroup, commits and timers, and their effect on a group.
+"""Sessions of members: Heartbeat, LeaveGroup and timers, and their effect on a group.
 
 Pure. Law: a heartbeat is a comparison and an assignment without an effect, so that a group's most
 frequent request costs next to nothing: the member's timer looks at the deadline when it fires
@@ -67,62 +67,19 @@ def heartbeat(
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    _prolong(group.members[member_id], now_ms)
+    prolong(group.members[member_id], now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return NO_ERROR
 
 
-def _prolong(member: Member, now_ms: float) -> None:
+def prolong(member: Member, now_ms: float) -> None:
     """Move the deadline; its timer, which fires earlier, will see it.
 
     A member that waits for its first answer keeps its long one.
     """
     if not member.is_new:
         member.session_deadline_ms = now_ms + member.session_timeout_ms
-
-
-# ---- commits
-
-
-def commit_error(
-    group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
-) -> ErrorCode:
-    """NONE when the caller may commit offsets now; prolongs a member's session.
-
-    Without a generation everybody may commit while the group is empty. During the join phase
-    members may still commit, so that they lose no work; after it, they must have taken notice of
-    the new generation.
-    """
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return NO_ERROR
-    if generation_id < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = member_error(group, member_id, instance_id)
-    if error is not NO_ERROR:
-        return error
-    if generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    _prolong(group.members[member_id], now_ms)
-    return NO_ERROR
-
-
-def transactional_commit_error(
-    group: Group, member_id: str, instance_id: str | None, generation_id: int
-) -> ErrorCode:
-    """NONE when a producer may commit offsets in its transaction now (KIP-447).
-
-    A producer that names no member of the group is trusted, as old ones name none.
-    """
-    names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None
-    if not names_member or (generation_id < 0 and group.state is GroupState.EMPTY):
-        return NO_ERROR
-    error = member_error(group, member_id, instance_id)
-    if error is NO_ERROR and generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
 
 
 # ---- LeaveGroup

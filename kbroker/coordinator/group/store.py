@@ -20,23 +20,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice
 
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.group.causes import moved
+from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.join_sync import (
-    StaticMemberStored,
-    on_static_member_refused,
-    on_static_member_stored,
-)
 from kbroker.coordinator.group.offsets import GroupOffsets
-from kbroker.coordinator.group.rebalance import (
-    AssignmentStored,
-    GroupStep,
-    TimerKey,
-    on_assignment_stored,
-)
+from kbroker.coordinator.group.rebalance import EmptyGroupStored, GroupStep
 from kbroker.coordinator.group.replay import GroupReplay
-from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
-from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.runtime.effects import (
     Append,
@@ -48,7 +37,7 @@ from kbroker.coordinator.runtime.effects import (
     SetTimer,
 )
 from kbroker.coordinator.runtime.pending_reply import PendingReply
-from kbroker.coordinator.runtime.shard import UNCONFIRMED, ReplayedPart, Settled, Shard, nothing
+from kbroker.coordinator.runtime.shard import ReplayedPart, Settled, Shard
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.events.event import Note, nobody_notes
@@ -64,20 +53,6 @@ from kbroker.turns import ENTRIES, in_turns
 _log = logging.getLogger(__name__)
 
 _ANSWERS_AT_ONCE = 64  # some milliseconds, until they are written
-_METADATA_ERRORS = {
-    **append_errors(too_large=ErrorCode.UNKNOWN_SERVER_ERROR),
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
-}
-
-
-class CoordinatedGroup:
-    """A group and where it is kept."""
-
-    __slots__ = ("group", "home")
-
-    def __init__(self, group: Group, home: GroupShard) -> None:
-        self.group = group
-        self.home = home
 
 
 class GroupStore:
@@ -104,50 +79,43 @@ class GroupStore:
     def __iter__(self) -> Iterator[CoordinatedGroup]:
         return iter(list(self._groups.values()))
 
-    def create(self, group_id: str, offsets: GroupOffsets | None = None) -> CoordinatedGroup:
+    def create(self, group_id: str, offsets: GroupOffsets | None = None) -> ClassicGroup:
         """A new group without members; the runtime's `status` must have been NONE."""
         home = self.runtime.shard_for(group_id)
         assert home is not None
         assert home.is_loaded
         assert group_id not in self._groups
         group = Group(group_id, offsets=offsets or GroupOffsets(home.timeline))
-        created = CoordinatedGroup(group, home)
+        created = ClassicGroup(group, home, self.config)
         self._keep(created)
         return created
 
     def forget(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
         """Drop a group that is no longer here, or deleted, and answer `code` to whoever waits."""
-        step = self.step(coordinated)
         self._let_go(coordinated)
-        close(step, code)
-        self.run(coordinated, step.effects)
+        self._close(coordinated, code)
 
     def bury(self, coordinated: CoordinatedGroup) -> None:
         """The log says that the group is gone. Offsets that came after that, or come back if the
         log refuses their end, are what the next load finds: a group that only keeps offsets.
         """
         self.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
-        if coordinated.group.offsets:
-            self.create(coordinated.group.group_id, coordinated.group.offsets)
+        if coordinated.offsets:
+            self.create(coordinated.group_id, coordinated.offsets)
 
     def drop_if_untouched(self, group_id: str) -> None:
         """Drop a group of which the log has nothing and will get nothing: it was made for a member
         or a commit that was refused, or is left without offsets, and only takes up room.
         """
         coordinated = self.find(group_id)
-        if coordinated is None:
-            return
-        group = coordinated.group
-        if not (
-            group.generation_id or group.members or group.pending_members or bool(group.offsets)
-        ):
+        if coordinated is not None and not (coordinated.is_recorded or coordinated.offsets):
             self._let_go(coordinated)
 
     # ---- drive
 
-    def step(self, coordinated: CoordinatedGroup) -> GroupStep:
-        """An input to a group, happening now."""
-        return GroupStep(coordinated.group, self.config, self.runtime.now())
+    def step(self, coordinated: ClassicGroup) -> GroupStep:
+        """An input to a group of the classic protocol, happening now."""
+        return coordinated.step(self.runtime.now())
 
     def run(self, coordinated: CoordinatedGroup, effects: Iterable[Effect]) -> None:
         """Do what a machine asked for, in order; answers beyond a few come later, as each wakes
@@ -169,33 +137,20 @@ class GroupStore:
 
     def _set_timer(self, coordinated: CoordinatedGroup, effect: SetTimer) -> None:
         key = effect.key
-        assert isinstance(key, TimerKey)
 
         def fire() -> None:
-            step = self.step(coordinated)
-            on_timer(step, key)
-            self.run(coordinated, step.effects)
+            self.run(coordinated, coordinated.timer_fired(key, self.runtime.now()))
 
         self.runtime.set_timer((coordinated, key), effect.deadline_ms, fire)
 
     def _append(self, coordinated: CoordinatedGroup, effect: Append) -> None:
         def settled(error: ErrorCode) -> None:
-            is_in_log = error is ErrorCode.NONE or error in UNCONFIRMED
-            error = _METADATA_ERRORS.get(error, error)
-            step = self.step(coordinated)
-            token = effect.token
-            if isinstance(token, AssignmentStored):
-                on_assignment_stored(step, token, error)
-            elif isinstance(token, StaticMemberStored):
-                heard = on_static_member_stored if is_in_log else on_static_member_refused
-                heard(step, token, error)
-            elif error is not ErrorCode.NONE:
-                _log.warning(
-                    "Empty group %s not stored: %s", coordinated.group.group_id, error.name
-                )
-            self.run(coordinated, step.effects)
+            if error is not ErrorCode.NONE and isinstance(effect.token, EmptyGroupStored):
+                _log.warning("Empty group %s not stored: %s", coordinated.group_id, error.name)
+            ended = coordinated.append_ended(effect.token, error, self.runtime.now())
+            self.run(coordinated, ended)
 
-        coordinated.home.write(effect.records, nothing, settled)
+        coordinated.home.write(effect.records, coordinated.replay(effect.token), settled)
 
     def write_tombstones(
         self,
@@ -212,10 +167,10 @@ class GroupStore:
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
                 _log.warning(
-                    "Tombstones of group %s not stored: %s", coordinated.group.group_id, error.name
+                    "Tombstones of group %s not stored: %s", coordinated.group_id, error.name
                 )
             written(error)
-            self.drop_if_untouched(coordinated.group.group_id)
+            self.drop_if_untouched(coordinated.group_id)
 
         if tombstones:
             coordinated.home.write_in_parts(tombstones, replay, settled)
@@ -239,11 +194,11 @@ class GroupStore:
 
     def _start_sessions(self, loaded: Iterable[CoordinatedGroup]) -> Iterator[None]:
         for coordinated in loaded:
-            if coordinated.group.members and self.find(coordinated.group.group_id) is coordinated:
-                step = self.step(coordinated)
-                self._note(moved(coordinated.group, is_here=True))
-                start_sessions(step)
-                self.run(coordinated, step.effects)
+            if self.find(coordinated.group_id) is coordinated:
+                moved = coordinated.moved(is_here=True)
+                if moved is not None:
+                    self._note(moved)
+                    self.run(coordinated, coordinated.started(self.runtime.now()))
             yield
 
     def give_up(self, home: GroupShard) -> None:
@@ -261,19 +216,21 @@ class GroupStore:
 
     def _dismiss(self, groups: Iterable[CoordinatedGroup]) -> Iterator[None]:
         for coordinated in groups:
-            if coordinated.group.members:
-                self._note(moved(coordinated.group, is_here=False))
-            step = self.step(coordinated)
-            close(step, ErrorCode.NOT_COORDINATOR)
-            self.run(coordinated, step.effects)
+            moved = coordinated.moved(is_here=False)
+            if moved is not None:
+                self._note(moved)
+            self._close(coordinated, ErrorCode.NOT_COORDINATOR)
             yield
 
+    def _close(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
+        self.run(coordinated, coordinated.closed(code, self.runtime.now()))
+
     def _keep(self, coordinated: CoordinatedGroup) -> None:
-        group_id = coordinated.group.group_id
+        group_id = coordinated.group_id
         self._groups[group_id] = self._homes[coordinated.home][group_id] = coordinated
 
     def _let_go(self, coordinated: CoordinatedGroup) -> None:
-        group_id = coordinated.group.group_id
+        group_id = coordinated.group_id
         del self._groups[group_id]
         del self._homes[coordinated.home][group_id]
 
@@ -304,7 +261,7 @@ class GroupMachine:
     def finish_load(self) -> Generator[None, None, bool]:
         """Put the groups together."""
         for group in self._read_groups():
-            self._loaded[group.group_id] = CoordinatedGroup(group, self._shard)
+            self._loaded[group.group_id] = ClassicGroup(group, self._shard, self._store.config)
             yield
         return True
 
@@ -346,7 +303,7 @@ class GroupMachine:
         for group_id in self._in_transaction.get(producer_id, ()):
             coordinated = self._store.find(group_id)
             if coordinated is not None:
-                yield coordinated.group.offsets
+                yield coordinated.offsets
 
     def _forget_groups_without(self, producer_id: int) -> None:
         if not any(

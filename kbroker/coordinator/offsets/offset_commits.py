@@ -7,28 +7,22 @@ subscribed topics). All offsets of one request are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.coordinated_group import Committer, CoordinatedGroup, Offsets
 from kbroker.coordinator.group.offsets import (
     NOTHING_COMMITTED,
-    CommittedOffset,
     FetchedOffset,
     GroupOffsets,
 )
 from kbroker.coordinator.group.records import (
     MAX_NAME_BYTES,
     fits_a_record,
-    group_metadata_key,
     offset_commit_key,
     offset_commit_value,
 )
-from kbroker.coordinator.group.sessions import commit_error, transactional_commit_error
-from kbroker.coordinator.group.store import CoordinatedGroup, GroupStore
-from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from kbroker.coordinator.group.store import GroupStore
 from kbroker.coordinator.offsets.gone_partitions import GonePartitions
 from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.batch_append import OFFSET_BATCH
@@ -44,17 +38,7 @@ from kbroker.slices import slices
 _NONE_GONE: frozenset[TopicPartition] = frozenset()
 _PART = 500  # tombstones, two milliseconds
 _COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
-Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
 Codes = dict[TopicPartition, ErrorCode]
-
-
-class Committer(NamedTuple):
-    """The sender of a commit; generation -1 and no member id if outside group management."""
-
-    group_id: str
-    member_id: str = ""
-    group_instance_id: str | None = None
-    generation_id: int = -1
 
 
 class OffsetCommits:
@@ -81,7 +65,7 @@ class OffsetCommits:
         """
         if not offsets:
             return []  # no group is made, and none kept alive, for nothing
-        coordinated = self._store.find(committer.group_id)
+        coordinated: CoordinatedGroup | None = self._store.find(committer.group_id)
         if coordinated is None:
             error = self._store.runtime.status(committer.group_id)
             if not fits_a_record(committer.group_id):
@@ -91,13 +75,7 @@ class OffsetCommits:
             if error is not NO_ERROR:
                 return [error] * len(offsets)
             coordinated = self._store.create(committer.group_id)
-        error = commit_error(
-            coordinated.group,
-            committer.member_id,
-            committer.group_instance_id,
-            committer.generation_id,
-            self._store.runtime.monotonic_ms(),
-        )
+        error = coordinated.commit_error(committer, offsets, self._store.runtime.monotonic_ms())
         if error is not NO_ERROR:
             return [error] * len(offsets)
         return self._append(coordinated, offsets)
@@ -109,19 +87,14 @@ class OffsetCommits:
         if not offsets:
             return []
         error = self.transactional_status(committer.group_id)
-        coordinated = self._store.find(committer.group_id)
+        coordinated: CoordinatedGroup | None = self._store.find(committer.group_id)
         if error is NO_ERROR and coordinated is None and committer.generation_id >= 0:
             error = ErrorCode.ILLEGAL_GENERATION
         if error is not NO_ERROR:
             return [error] * len(offsets)
         if coordinated is None:
             coordinated = self._store.create(committer.group_id)
-        error = transactional_commit_error(
-            coordinated.group,
-            committer.member_id,
-            committer.group_instance_id,
-            committer.generation_id,
-        )
+        error = coordinated.transactional_commit_error(committer)
         if error is not NO_ERROR:
             self._store.drop_if_untouched(committer.group_id)
             return [error] * len(offsets)
@@ -139,7 +112,7 @@ class OffsetCommits:
         self, coordinated: CoordinatedGroup, offsets: Offsets, producer: Producer | None = None
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
         """Append those whose metadata is not too long, in the transaction of `producer`."""
-        group, home = coordinated.group, coordinated.home
+        group_id, home, kept = coordinated.group_id, coordinated.home, coordinated.offsets
         producer_id = None if producer is None else producer.producer_id
         limit = self._metadata_max_bytes
         codes, accepted = [], []
@@ -151,38 +124,38 @@ class OffsetCommits:
                 codes.append(NO_ERROR)
                 accepted.append(entry)
         if not accepted:
-            self._store.drop_if_untouched(group.group_id)
+            self._store.drop_if_untouched(group_id)
             return codes
 
         def replay(log_offset: int) -> None:
             for partition, value in accepted:
                 value.log_offset = log_offset
-                group.offsets.replay(partition, value, producer_id)
+                kept.replay(partition, value, producer_id)
 
-        records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
+        records = _commit_records(group_id, accepted, home.max_batch_bytes)
         if records is None:
-            return self._settled(group, codes, ErrorCode.MESSAGE_TOO_LARGE)
+            return self._settled(group_id, codes, ErrorCode.MESSAGE_TOO_LARGE)
         options = OFFSET_BATCH
         if producer is not None:
             assert home.machine is not None
-            home.machine.takes_part(group.group_id, producer.producer_id)
+            home.machine.takes_part(group_id, producer.producer_id)
             options = _transactional_batch(producer)
         error = home.write_or_wait(
             records,
             replay,
-            lambda error: reply.answer(self._settled(group, codes, error)),
+            lambda error: reply.answer(self._settled(group_id, codes, error)),
             options,
         )
         if error is NO_ERROR:
             return codes  # the group has these offsets at least, and stays
         if error is not None:
-            return self._settled(group, codes, error)
+            return self._settled(group_id, codes, error)
         reply: PendingReply[list[ErrorCode]] = PendingReply()
         return reply.outcome()
 
-    def _settled(self, group: Group, codes: list[ErrorCode], error: ErrorCode) -> list[ErrorCode]:
+    def _settled(self, group_id: str, codes: list[ErrorCode], error: ErrorCode) -> list[ErrorCode]:
         """The codes of a commit, of which those accepted came to `error`."""
-        self._store.drop_if_untouched(group.group_id)
+        self._store.drop_if_untouched(group_id)
         if error is NO_ERROR:
             return codes
         error = _COMMIT_ERRORS.get(error, error)
@@ -200,7 +173,7 @@ class OffsetCommits:
         coordinated = self._coordinated(group_id)
         if coordinated is None:
             return [(partition, NOTHING_COMMITTED) for partition in partitions or ()]
-        offsets, gone = coordinated.group.offsets, self._gone_of(coordinated)
+        offsets, gone = coordinated.offsets, self._gone_of(coordinated)
         if partitions is None:
             partitions = [each for each in offsets.committed.stored_keys() if each not in gone]
         return [
@@ -214,13 +187,13 @@ class OffsetCommits:
         if coordinated is None:
             return []
         gone = self._gone_of(coordinated)
-        stored = coordinated.group.offsets.committed.stored_keys()
+        stored = coordinated.offsets.committed.stored_keys()
         return [each for each in stored if each not in gone] if gone else stored
 
     def count(self, group_id: str) -> int:
         """How many offsets a group has, about."""
         coordinated = self._store.find(group_id)
-        return 0 if coordinated is None else len(coordinated.group.offsets.committed)
+        return 0 if coordinated is None else len(coordinated.offsets.committed)
 
     def _coordinated(self, group_id: str) -> CoordinatedGroup | None:
         """Return a group to read offsets of. Raises KafkaError if this broker does not know it."""
@@ -236,7 +209,7 @@ class OffsetCommits:
         coordinated.home.catch_up()
         if not self._gone:
             return _NONE_GONE
-        return frozenset(self._gone.of(coordinated.home, coordinated.group.offsets))
+        return frozenset(self._gone.of(coordinated.home, coordinated.offsets))
 
     # ---- remove
 
@@ -246,10 +219,10 @@ class OffsetCommits:
         if coordinated is None:
             error = self._store.runtime.status(group_id)
             return ErrorCode.GROUP_ID_NOT_FOUND if error is NO_ERROR else error
-        if coordinated.group.state is not GroupState.EMPTY:
+        if not coordinated.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         coordinated.home.catch_up()
-        offsets = coordinated.group.offsets
+        offsets = coordinated.offsets
         doomed = offsets.partitions()
         if not doomed and not offsets.are_stored:  # their end is on its way
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -272,15 +245,12 @@ class OffsetCommits:
         coordinated = self._store.find(group_id)
         if coordinated is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-        group = coordinated.group
-        is_live = group.state is not GroupState.EMPTY
-        if is_live and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        if not coordinated.may_lose_offsets:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        followed = group.subscribed_topics
         codes = dict.fromkeys(partitions, NO_ERROR)
-        if is_live:
+        if not coordinated.is_empty:
             for partition in codes:
-                if followed is None or partition.topic in followed:
+                if coordinated.follows(partition.topic):
                     codes[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         doomed = [partition for partition, code in codes.items() if code is NO_ERROR]
         reply: PendingReply[Codes] = PendingReply()
@@ -298,13 +268,13 @@ class OffsetCommits:
         """
         now_ms = self._store.runtime.now().wall_ms
         for coordinated in self._store:
-            doomed = _expired(coordinated.group, now_ms, self._retention_ms)
+            doomed = coordinated.expired(now_ms, self._retention_ms)
             for part in _parts(doomed):
-                group = coordinated.group
                 # A group may have been forgotten since the first step, and an offset committed.
-                if group.state is not GroupState.DEAD and self._may_forget(coordinated):
+                is_here = self._store.find(coordinated.group_id) is coordinated
+                if is_here and self._may_forget(coordinated):
                     coordinated.home.catch_up()
-                    left = _expired(group, now_ms, self._retention_ms, part)
+                    left = coordinated.expired(now_ms, self._retention_ms, part)
                     self._clean_up(coordinated, left)
                 yield
 
@@ -334,10 +304,10 @@ class OffsetCommits:
             self._is_forgetting = False
 
     def _forget_gone_of(self, coordinated: CoordinatedGroup) -> Iterator[None]:
-        offsets = coordinated.group.offsets
+        offsets = coordinated.offsets
         doomed = self._gone.of(coordinated.home, offsets)
         for part in slices(doomed, _PART):
-            if self._store.find(coordinated.group.group_id) is not coordinated:
+            if self._store.find(coordinated.group_id) is not coordinated:
                 return
             # One may have been committed again since the first was found.
             self._forget(coordinated, self._gone.still(coordinated.home, offsets, part))
@@ -351,7 +321,7 @@ class OffsetCommits:
         settled: Settled = lambda _: None,
     ) -> None:
         """Forget offsets, those on their way in transactions too."""
-        recorded = coordinated.group.offsets.recorded(doomed)
+        recorded = coordinated.offsets.recorded(doomed)
         if recorded:
             self._clean_up(coordinated, recorded, settled)
         else:
@@ -364,15 +334,14 @@ class OffsetCommits:
         settled: Settled = lambda _: None,
     ) -> None:
         """Forget these offsets, and the group if it has nothing left."""
-        group = coordinated.group
-        offsets = group.offsets
+        offsets = coordinated.offsets
         has_nothing = not (
-            offsets.has_more_than(len(doomed)) or not offsets.are_stored or group.pending_members
+            offsets.has_more_than(len(doomed)) or not offsets.are_stored or coordinated.is_expected
         )
-        if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
+        if coordinated.is_empty and has_nothing and self._may_forget(coordinated):
             self._bury(coordinated, doomed, settled)
         elif doomed:
-            tombstones = _offset_tombstones(group.group_id, doomed)
+            tombstones = _offset_tombstones(coordinated.group_id, doomed)
             removal = _removal(offsets, doomed)
             self._store.write_tombstones(coordinated, tombstones, removal, settled)
 
@@ -385,17 +354,18 @@ class OffsetCommits:
         """Forget a group and its last offsets once the log says that it is gone. If the log refuses
         it, the group stays: the next load would bring it back.
         """
-        group = coordinated.group
-        last_generation_id = group.generation_id
+        group_id, last_version = coordinated.group_id, coordinated.version
 
         def written(error: ErrorCode) -> None:
             # Members who came while this was on its way, be they gone again, have later records.
-            is_over = group.state is GroupState.EMPTY and group.generation_id == last_generation_id
-            if error is NO_ERROR and is_over and self._store.find(group.group_id) is coordinated:
+            is_over = coordinated.is_empty and coordinated.version == last_version
+            if error is NO_ERROR and is_over and self._store.find(group_id) is coordinated:
                 self._store.bury(coordinated)
             buried(error)
 
-        tombstones, removal = _tombstones(group, doomed), _removal(group.offsets, doomed)
+        ending = coordinated.ending()
+        tombstones = [*_offset_tombstones(group_id, doomed), *ending.records]
+        removal = _removal(coordinated.offsets, doomed, ending.replay)
         self._store.write_tombstones(coordinated, tombstones, removal, written)
 
 
@@ -422,25 +392,20 @@ def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[Key
     return records
 
 
-def _removal(offsets: GroupOffsets, doomed: Sequence[TopicPartition]) -> ReplayedPart:
-    """Return the replay of their tombstones, with which those of a group begin."""
+def _removal(
+    offsets: GroupOffsets,
+    doomed: Sequence[TopicPartition],
+    rest: ReplayedPart = lambda _part: None,
+) -> ReplayedPart:
+    """Return the replay of their tombstones, after which come those of a group's end, `rest`."""
+    count = len(doomed)
 
     def replay(part: slice) -> None:
         for partition in doomed[part]:
             offsets.replay(partition, None, None)
+        rest(slice(max(0, part.start - count), max(0, part.stop - count)))
 
     return replay
-
-
-def _tombstones(group: Group, removed: Iterable[TopicPartition]) -> list[KeyValue]:
-    """All of a group, its own the last.
-
-    One that only kept offsets (generation 0) has no record of its own to be removed.
-    """
-    tombstones = _offset_tombstones(group.group_id, removed)
-    if group.generation_id > 0:
-        tombstones.append(KeyValue(group_metadata_key(group.group_id), None))
-    return tombstones
 
 
 def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list[KeyValue]:
@@ -454,33 +419,3 @@ def _parts(partitions: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
     """Split into parts of one batch each; at least one, which may be empty."""
     for start in range(0, len(partitions) or 1, _PART):
         yield partitions[start : start + _PART]
-
-
-def _expired(
-    group: Group, now_ms: int, retention_ms: int, among: Iterable[TopicPartition] | None = None
-) -> list[TopicPartition]:
-    """A live group of consumers loses offsets of topics it no longer follows.
-
-    An empty one counts from when it became empty.
-    """
-    since: Callable[[CommittedOffset], int] = _commit_time
-    kept: frozenset[str] = frozenset()
-    if group.is_simple:
-        pass
-    elif group.state is GroupState.EMPTY:
-        empty_since_ms = group.current_state_timestamp_ms
-        if empty_since_ms is not None:
-            since = lambda _value: empty_since_ms  # noqa: E731 - one of two ways to count
-    elif (
-        group.state is GroupState.STABLE
-        and group.protocol_type == CONSUMER_PROTOCOL_TYPE
-        and group.subscribed_topics is not None
-    ):
-        kept = group.subscribed_topics
-    else:
-        return []
-    return group.offsets.expired(now_ms, retention_ms, since, kept, among)
-
-
-def _commit_time(value: CommittedOffset) -> int:
-    return value.commit_timestamp_ms

@@ -15,6 +15,8 @@ to the same state.
 * A write that is in the log but not confirmed in time stays, and only its answer is an error: as
   long as this broker leads, its log is what will be confirmed. To roll it back would make the state
   differ from what the next load finds.
+* An answer that rests on a write waits for it, also if it writes nothing itself (`wait_for`): what
+  the next load might not find is said to nobody.
 * A partition that is given up is dropped whole, and read again by whoever leads it.
 * A listener that hears how a write ended holds up nobody: if it fails, that is logged.
 
@@ -55,6 +57,7 @@ _log = logging.getLogger(__name__)
 UNCONFIRMED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
+_HEARD = UNCONFIRMED | {ErrorCode.NOT_LEADER_OR_FOLLOWER}  # by those who rest on a write
 _NOBODY_WAITS = 0  # for replicas: the acks of what is written in parts
 
 MachineT = TypeVar("MachineT")
@@ -133,6 +136,7 @@ class Shard(Generic[MachineT]):
         self._unconfirmed: dict[int, list[_Write]] = {}  # by their last number
         self._sending: list[_Write] | None = None  # on their way to the log
         self._line: deque[_Write] = deque()
+        self._waiting: dict[int, list[Settled]] = {}  # for a write, by its number
 
     @property
     def log(self) -> ShardLog:
@@ -226,6 +230,20 @@ class Shard(Generic[MachineT]):
             self._write_part(records, slice(middle, part.stop), replay, half_settled)
 
         self.write(records[part], lambda _: replay(part), attempted, METADATA_BATCH, _NOBODY_WAITS)
+
+    def wait_for(self, number: int, heard: Settled) -> ErrorCode | None:
+        """Wait for a write that is not stored, as `TimelineDict.last_write` numbers it, and for all
+        before it; `heard` is called later if this returns None, else not at all.
+        """
+        if self._is_resigned:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        pending = [write.number for write in chain(*self._unconfirmed.values(), self._line)]
+        before = [each for each in pending if each <= number]
+        if not pending:  # it is in the log, and too few replicas had it in time
+            return ErrorCode.REQUEST_TIMED_OUT
+        awaited = max(before) if before else min(pending)
+        self._waiting.setdefault(awaited, []).append(heard)
+        return None
 
     def catch_up(self) -> None:
         """Take notice of what has been stored though nobody waited for it any more."""
@@ -385,6 +403,18 @@ class Shard(Generic[MachineT]):
                 _log.exception(
                     "Failed at the end of a write to %s (%s)", self.topic_partition, error.name
                 )
+            if self._waiting:
+                self._let_know(write.number, error)
+
+    def _let_know(self, number: int, error: ErrorCode) -> None:
+        """Let those who rest on a write hear why it is not stored, but of no fault in it."""
+        if error is not NO_ERROR and error not in _HEARD:
+            error = ErrorCode.NOT_ENOUGH_REPLICAS
+        for heard in self._waiting.pop(number, ()):
+            try:
+                heard(error)
+            except Exception:  # a bug, as above
+                _log.exception("Failed after a write to %s", self.topic_partition)
 
 
 def nothing(_base_offset: int) -> None:

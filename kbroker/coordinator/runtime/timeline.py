@@ -80,13 +80,13 @@ class Timeline:
 class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     """A dict of the newest values, which knows the stored ones too."""
 
-    __slots__ = ("_before", "_last_write", "_newest", "_timeline")
+    __slots__ = ("_before", "_newest", "_timeline", "last_write")
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._newest: dict[K, V] = {}
         self._before: dict[K, list[V | None]] = {}  # of entries that are not stored, oldest first
-        self._last_write = 0  # the newest that changed an entry, and was not undone
+        self.last_write = 0  # the newest that changed an entry, and was not undone
 
     # ---- the newest values
 
@@ -139,7 +139,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     @property
     def may_change_back(self) -> bool:
         """True while a change of any entry is on its way to the log, which may refuse it."""
-        return bool(self._before) and self._timeline.may_undo(self._last_write)
+        return bool(self._before) and self._timeline.may_undo(self.last_write)
 
     # ---- for the timeline
 
@@ -149,7 +149,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
             self._before[key] = [value]
         else:
             before.append(value)
-        self._last_write = self._timeline.write
+        self.last_write = self._timeline.write
         self._timeline.note(self, key)
 
     def forget_oldest(self, key: K) -> None:
@@ -161,7 +161,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
 
     def undo_newest(self, key: K, write: int) -> None:
         """The newest change of this entry, and all of `write`, never was."""
-        self._last_write = min(self._last_write, write - 1)
+        self.last_write = min(self.last_write, write - 1)
         before = self._before[key]
         value = before.pop()
         if value is None:

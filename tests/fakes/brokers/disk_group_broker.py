@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from tests.fakes.brokers.disk_offsets_log import DiskOffsetsLog

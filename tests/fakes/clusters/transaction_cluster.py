@@ -12,8 +12,8 @@ from typing import Any
 
 from kbroker.apis.produce_validation import transactional_batch
 from kbroker.apis.transaction_verification import Joining, refused_partitions
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import (
     AddPartitionsToTxnManager,
     Codes,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest

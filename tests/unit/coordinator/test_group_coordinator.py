@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import pytest
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import GroupMetadataKey, OffsetCommitKey, read_key
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition

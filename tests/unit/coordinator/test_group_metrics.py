@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kbroker.coordinator.ends_elsewhere import EndsElsewhere
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_metrics import GroupMetrics, committed_places
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.counters import CounterRegistry
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH, CommittedOffset
 from kbroker.coordinator.group.records import (
@@ -26,7 +27,6 @@ from kbroker.coordinator.group.records import (
     read_offset_commit_value,
 )
 from kbroker.coordinator.group.replay import GroupReplay
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.coordinator.runtime.batch_append import METADATA_BATCH, OFFSET_BATCH
 from kbroker.coordinator.runtime.partition_replay import PartitionReplay
 from kbroker.coordinator.runtime.versioned_record import versioned

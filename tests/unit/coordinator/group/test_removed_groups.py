@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition

@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import pytest
 
+from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
-from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest

@@ -364,3 +364,85 @@ def test_a_log_that_moves_while_it_is_read_is_read_again_where_it_is() -> None:
     tally.time.advance(1000)
 
     assert sums(tally) == wanted
+
+
+# ---- answers that rest on writes
+
+
+def ask(tally: Tally, answers: list[ErrorCode]) -> None:
+    """Ask for all sums, of which somebody may hear only once they are stored."""
+    kept = tally.machine.sums
+    tally.shard.catch_up()
+    error = None if not kept.are_stored else NONE
+    if error is None:
+        error = tally.shard.wait_for(kept.last_write, answers.append)
+    if error is not None:
+        answers.append(error)
+
+
+async def test_an_answer_waits_for_the_writes_that_it_rests_on() -> None:
+    tally, answers = Tally(), list[ErrorCode]()
+    ask(tally, answers)
+    assert answers == [NONE]
+    tally.replicas.holds = True
+    tally.add("a", 1)
+    tally.add("a", 2)
+
+    ask(tally, answers)
+
+    assert answers == [NONE]
+    tally.replicas.release()
+    await turns()
+    assert answers == [NONE, NONE]
+
+
+async def test_an_answer_that_rests_on_a_refused_write_is_not_given() -> None:
+    tally, answers = Tally(), list[ErrorCode]()
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+    ask(tally, answers)
+    tally.add("a", 2)
+    ask(tally, answers)
+
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+
+    assert tally.answers == [
+        (ErrorCode.MESSAGE_TOO_LARGE, 1),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, 3),
+    ]
+    assert answers == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    ask(tally, answers)
+    assert answers[2:] == [NONE]
+
+
+async def test_an_answer_that_rests_on_what_nobody_confirmed_waits_for_a_later_write_or_fails() -> (
+    None
+):
+    tally, answers = Tally(), list[ErrorCode]()
+    tally.replicas.holds = True
+    tally.add("a", 1)
+    ask(tally, answers)
+    tally.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+    await turns()
+    ask(tally, answers)
+    assert answers == [ErrorCode.REQUEST_TIMED_OUT] * 2
+
+    tally.add("b", 1)
+    ask(tally, answers)
+    tally.replicas.release()
+    await turns()
+
+    assert answers[2:] == [NONE]
+
+
+async def test_who_rests_on_a_write_hears_when_leadership_goes() -> None:
+    tally, answers = Tally(), list[ErrorCode]()
+    tally.replicas.holds = True
+    tally.add("a", 1)
+    ask(tally, answers)
+    shard, last_write = tally.shard, tally.machine.sums.last_write
+
+    tally.resign()
+
+    assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert shard.wait_for(last_write, answers.append) is ErrorCode.NOT_LEADER_OR_FOLLOWER

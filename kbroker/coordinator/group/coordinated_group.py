@@ -1,0 +1,158 @@
+"""CoordinatedGroup: what a coordinator asks of a group, whatever protocol its members speak.
+
+Law: each kind of groups answers for itself who may commit and read offsets, what is shown of
+it, when its offsets expire, and which records end it; whoever keeps groups asks these questions and
+never which kind one is. What only one protocol has (joins, heartbeats) goes to the kind by its
+class. A kind returns effects, as its machine does, and its keeper runs them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
+from kbroker.coordinator.runtime.effects import Effect, Instant, KeyValue
+from kbroker.coordinator.runtime.shard import Shard, nothing
+from kbroker.errors import ErrorCode
+from kbroker.events.event import Event
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
+
+Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
+
+
+class Committer(NamedTuple):
+    """The sender of a commit; generation -1 and no member id if outside group management.
+
+    A member of a consumer group gives its epoch as generation.
+    """
+
+    group_id: str
+    member_id: str = ""
+    group_instance_id: str | None = None
+    generation_id: int = -1
+
+
+class Ending(NamedTuple):
+    """Tombstones, and how some of them enter the group's state once the log has them."""
+
+    records: list[KeyValue]
+    replay: Callable[[slice], None]
+
+
+class CoordinatedGroup(ABC):
+    """A group, its offsets, and the shard that keeps them."""
+
+    __slots__ = ("group_id", "home", "offsets")
+
+    kind: ClassVar[str]  # as ListGroups names it
+
+    def __init__(self, group_id: str, home: Shard[Any], offsets: GroupOffsets) -> None:
+        self.group_id = group_id
+        self.home = home
+        self.offsets = offsets
+
+    # ---- what is shown
+
+    @property
+    @abstractmethod
+    def state(self) -> str:
+        """The name of its state."""
+
+    @property
+    @abstractmethod
+    def protocol_type(self) -> str:
+        """The protocol type, empty for a group that only keeps offsets."""
+
+    @property
+    @abstractmethod
+    def member_count(self) -> int: ...
+
+    @abstractmethod
+    def described(self) -> DescribeGroupsResponse.DescribedGroup | None:
+        """Return what DescribeGroups shows, None for a group that it does not show."""
+
+    @abstractmethod
+    def described_bytes(self) -> int:
+        """Return about how many bytes `described` has of the members."""
+
+    @abstractmethod
+    def moved(self, *, is_here: bool) -> Event | None:
+        """Return the event of a group that was loaded or given up, None without members."""
+
+    # ---- its life
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether it has no members and waits for none: it may be deleted."""
+
+    @property
+    @abstractmethod
+    def is_expected(self) -> bool:
+        """Whether somebody may be about to join: it must not end because of its age."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """A number that is another one once members have come, even if they are gone again."""
+
+    @property
+    @abstractmethod
+    def is_recorded(self) -> bool:
+        """Whether the log has records of the group beside its offsets, or will get some."""
+
+    @abstractmethod
+    def ending(self) -> Ending:
+        """Return what ends the group beside its offsets."""
+
+    @abstractmethod
+    def started(self, now: Instant) -> list[Effect]:
+        """The group was loaded: its members get a session to show up."""
+
+    @abstractmethod
+    def closed(self, code: ErrorCode, now: Instant) -> list[Effect]:
+        """The group is not here any more: answer `code` to all who wait, end all timers."""
+
+    @abstractmethod
+    def timer_fired(self, key: Hashable, now: Instant) -> list[Effect]:
+        """A timer fired that the group had set."""
+
+    def replay(self, _token: Hashable) -> Callable[[int], None]:
+        """Return how records that the group asked for enter its state as the log takes them; those
+        of a classic group enter it when they are stored.
+        """
+        return nothing
+
+    @abstractmethod
+    def append_ended(self, token: Hashable, error: ErrorCode, now: Instant) -> list[Effect]:
+        """Records are in the log, or refused, that the group asked for."""
+
+    # ---- offsets
+
+    @abstractmethod
+    def commit_error(self, committer: Committer, offsets: Offsets, now_ms: float) -> ErrorCode:
+        """NONE when the committer may commit these now; prolongs the session of a member whose
+        commits count as a sign of life.
+        """
+
+    @abstractmethod
+    def transactional_commit_error(self, committer: Committer) -> ErrorCode:
+        """NONE when a producer may commit offsets in its transaction now (KIP-447)."""
+
+    @property
+    @abstractmethod
+    def may_lose_offsets(self) -> bool:
+        """Whether an administrator may delete offsets, of topics that it does not follow."""
+
+    @abstractmethod
+    def follows(self, topic: str) -> bool:
+        """Whether members are subscribed to a topic, whose offsets are then kept."""
+
+    @abstractmethod
+    def expired(
+        self, now_ms: int, retention_ms: int, among: Iterable[TopicPartition] | None = None
+    ) -> list[TopicPartition]:
+        """Partitions, of all or `among` these, whose offsets may go (KIP-211)."""
