@@ -2,10 +2,10 @@
 
 While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new
 entries stay in memory until `write_out`; closing or rolling trims the file to its entries. Of the
-other entries, memory keeps the first one of each page, so that a search reads one page; that page
-stays for the next search, in as many indexes as were searched last. An index holds no descriptor
-and no mapping between calls: thousands of idle partitions cost nothing. Entries lost in a crash are
-rebuilt by recovery, which reads every segment that was not flushed.
+other entries, memory keeps the first one of each page, so that a search reads one page; the pages
+that were read last stay for the next searches, of all indexes together. An index holds no
+descriptor and no mapping between calls: thousands of idle partitions cost nothing. Entries lost in
+a crash are rebuilt by recovery, which reads every segment that was not flushed.
 
 Owned by the event loop, except `sync`.
 """
@@ -26,7 +26,7 @@ from kbroker.log.segments.segment_part import SegmentPart
 _WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
 _KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
 _PAGE_ENTRIES: Final = 256  # written entries that a search reads at once
-_KEPT_PAGES: Final = 256  # of all indexes together; each is 2 or 3 KB
+_KEPT_PAGES: Final = 1024  # of all indexes together; each is 2 or 3 KB, of 256 places in a log
 # What an index that nobody used holds, never written to: most of thousands of them are idle.
 _NO_TAIL: Final = bytearray()
 _NO_PAGES: Final = array("q")
@@ -191,12 +191,13 @@ class IndexFile(SegmentPart):
         return entry.unpack_from(data, slot * entry.size)
 
     def _page(self, first: int, count: int) -> bytes:
-        """The entries of a page that is no longer in memory, unless it was searched last."""
-        known_first, data = _pages.get(self, (-1, b""))
-        if known_first != first or len(data) != count * self._entry.size:
+        """The entries of a page, read unless that was done lately."""
+        key = self, first
+        data = _pages.get(key, b"")
+        if len(data) != count * self._entry.size:  # the last page grows
             data = self._read(first, count)
-            _pages.pop(self, None)
-            _pages[self] = first, data
+            _pages.pop(key, None)
+            _pages[key] = data
             while len(_pages) > _KEPT_PAGES:
                 _pages.popitem(last=False)
         return data
@@ -246,7 +247,9 @@ class IndexFile(SegmentPart):
         self._tail = _NO_TAIL
         self._last = ()
         self._page_starts = _NO_PAGES
-        _pages.pop(self, None)
+        for key in list(_pages):  # in one step, as logs that are loaded may add some
+            if key[0] is self:
+                _pages.pop(key, None)
 
     def _load(self) -> None:
         if self._file_system.exists(self.path):
@@ -257,6 +260,6 @@ class IndexFile(SegmentPart):
         self._loaded = True
 
 
-# The page that each index read last with its first slot; those who read last are at the end. Logs
-# that are loaded at the same time share it: each step of theirs is one of the dictionary's.
-_pages: OrderedDict[IndexFile, tuple[int, bytes]] = OrderedDict()
+# The pages that were read last, by index and first slot, the newest at the end. Logs that are
+# loaded at the same time share it: each step of theirs is one of the dictionary's.
+_pages: OrderedDict[tuple[IndexFile, int], bytes] = OrderedDict()

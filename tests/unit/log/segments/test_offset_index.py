@@ -40,6 +40,30 @@ def test_entries_old_and_new_are_found(tmp_path: Path) -> None:
     assert index.entry_count == 3000
 
 
+def test_searches_that_jump_between_pages_read_each_of_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = open_index(tmp_path)
+    for number in range(5000):
+        index.append(101 + number, number)
+    reads: list[int] = []
+    read = OffsetIndex._read
+
+    def counted(self: OffsetIndex, first: int, count: int) -> bytes:
+        reads.append(first)
+        return read(self, first, count)
+
+    monkeypatch.setattr(OffsetIndex, "_read", counted)
+    for offset in (151, 1151, 2151, 152, 1152, 2152, 153):
+        assert index.lookup(offset) == (offset, offset - 101)
+    assert len(reads) == 3
+
+    index.truncate_to(2000)
+    for number in range(4000):
+        index.append(2000 + number, 9000 + number)
+    assert index.lookup(2151) == (2151, 9151)
+
+
 def test_a_closed_index_holds_its_entries_and_nothing_else(tmp_path: Path) -> None:
     index = open_index(tmp_path)
     index.preallocate()
