@@ -8,7 +8,6 @@ to know is its signature, made with the secret of the brokers.
 from __future__ import annotations
 
 import base64
-import hmac
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -98,6 +97,8 @@ def _ending_in(token: DelegationToken, period_ms: int, now_ms: int) -> Delegatio
 
 def signature(secret: bytes, token_id: str) -> bytes:
     """Sign a token's id, as each broker does again: its holder has that (HMAC-SHA512)."""
+    import hmac  # OpenSSL's library, which a broker without tokens does without
+
     return hmac.digest(secret, token_id.encode(), "sha512")
 
 

@@ -10,7 +10,6 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -291,5 +290,7 @@ def _short(name: str) -> str:
     """The name, or what is kept in the place of a long one."""
     if len(name) <= LONGEST_KEPT:
         return name
+    import hashlib  # OpenSSL's library, more than a MiB that most brokers do without
+
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{name[: LONGEST_KEPT - len(digest)]}{digest}"

@@ -17,9 +17,10 @@ finally:
 """
 COMMAND = [sys.executable, "-S", "-c", PROGRAM]  # -S: what a site's own files import is not ours
 ENVIRONMENT = {"PYTHONPATH": ":".join(path for path in sys.path if path)}
-# Together they cost two megabytes and ten milliseconds; each came for a function that a start of a
+# Together they cost three megabytes and ten milliseconds; each came for a function that a start of a
 # named directory does not call.
 UNUSED = {
+    "_hashlib",  # with it comes OpenSSL
     "bz2",
     "click.shell_completion",
     "csv",
