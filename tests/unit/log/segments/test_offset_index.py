@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFile, RealFileSystem
 from kbroker.log.disk.format import OFFSET_INDEX_ENTRY
 from kbroker.log.segments.index_file import CorruptIndexError, floor_slot
 from kbroker.log.segments.offset_index import OffsetIndex
@@ -40,23 +40,29 @@ def test_entries_old_and_new_are_found(tmp_path: Path) -> None:
     assert index.entry_count == 3000
 
 
-def test_searches_that_jump_between_pages_read_each_of_them_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = open_index(tmp_path)
+class CountingFileSystem(RealFileSystem):
+    """Files of the disk, and how often one was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = 0
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RealFile:
+        self.opened += 1
+        return super().open(path, create=create, read_only=read_only)
+
+
+def test_searches_that_jump_between_pages_read_each_of_them_once(tmp_path: Path) -> None:
+    files = CountingFileSystem()
+    index = OffsetIndex(files, str(tmp_path / "i.index"), 100, 100_000)
     for number in range(5000):
         index.append(101 + number, number)
-    reads: list[int] = []
-    read = OffsetIndex._read
+    index.lookup(151)  # and learn where pages begin
+    before = files.opened
 
-    def counted(self: OffsetIndex, first: int, count: int) -> bytes:
-        reads.append(first)
-        return read(self, first, count)
-
-    monkeypatch.setattr(OffsetIndex, "_read", counted)
     for offset in (151, 1151, 2151, 152, 1152, 2152, 153):
         assert index.lookup(offset) == (offset, offset - 101)
-    assert len(reads) == 3
+    assert files.opened - before == 2
 
     index.truncate_to(2000)
     for number in range(4000):
