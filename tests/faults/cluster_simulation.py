@@ -157,6 +157,7 @@ class ClusterHistory:
             await asyncio.sleep(REST_LOOKS_S)
             if len(self._running()) == len(self.disks):
                 break
+        await self._prepare()
         kinds, weights = self._kinds()
         for _ in range(self.steps):
             action = self.random.choices(kinds, weights)[0]
@@ -197,6 +198,9 @@ class ClusterHistory:
             broker_id: SimulatedDisk(self.clock.now_ms)
             for broker_id in range(1, random.randrange(4, 7) if random.random() < 0.9 else 2)
         }
+
+    async def _prepare(self) -> None:
+        """What has to be there before anything happens; nothing here."""
 
     def _kinds(self) -> tuple[list[Callable[[], Any]], list[int]]:
         """Return what may happen in this history, and how often: not every kind in each."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
@@ -27,7 +27,6 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
-from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -51,6 +50,7 @@ from tests.faults.rules_model import (
     allows_somewhere,
     view_of,
 )
+from tests.faults.rules_readers import Reader, fetch_of
 
 ADMIN = "User:admin"
 READER = "User:ann"
@@ -65,6 +65,8 @@ _OPERATIONS = (
 _EVERY_TOPIC = PATTERNS.index(AclPattern(TOPIC, "*"))
 _THE_CLUSTER = AclResource(CLUSTER, "kafka-cluster")
 _PATIENCE_S = 60.0
+_LONG_WAIT_MS = 5_000
+_A_MOMENT_S = 0.0005  # so that what was decided by before is told from what is now
 _UNDECIDED = {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
 _FIRST = (  # what is allowed from the beginning, until somebody takes it back
     ("User:ann", AclOperation.ALL, (3, 5, 8)),
@@ -89,8 +91,8 @@ class RulesClients:
 
     def __init__(self, random: Random, loop: VirtualLoop, model: RulesModel) -> None:
         self._random = random
-        self._loop = loop
-        self._model = model
+        self.loop = loop
+        self.model = model
         self.counts: Counter[str] = Counter()
         self._readers: list[Reader] = []
 
@@ -102,7 +104,7 @@ class RulesClients:
         chosen = [self._rule() for _ in range(random.choice((1, 1, 2, 3)))]
         there = [
             (number, acl)
-            for number, versions in enumerate(self._model.versions)
+            for number, versions in enumerate(self.model.versions)
             if versions[-1][1] != frozenset(CLOSED)
             for acl in sorted(versions[-1][1])
         ]
@@ -133,12 +135,12 @@ class RulesClients:
 
     async def _create(self, process: BrokerProcess, chosen: list[tuple[int, Acl]]) -> None:
         since = self._begin(chosen)
-        answer = await self._ask(process, creation_of(_rules(chosen)), 3, ADMIN)
+        answer = await self.ask(process, creation_of(_rules(chosen)), 3, ADMIN)
         self._confirm(process, chosen, since, answer and answer.results, added=True)
 
     async def _delete(self, process: BrokerProcess, chosen: list[tuple[int, Acl]]) -> None:
         since = self._begin(chosen)
-        answer = await self._ask(process, deletion_of(_rules(chosen)), 3, ADMIN)
+        answer = await self.ask(process, deletion_of(_rules(chosen)), 3, ADMIN)
         results = answer and answer.filter_results
         for result in results or ():
             codes = [each.error_code for each in result.matching_acls]
@@ -146,7 +148,7 @@ class RulesClients:
         self._confirm(process, chosen, since, results, added=False)
 
     def _begin(self, chosen: list[tuple[int, Acl]]) -> list[tuple[int, int]]:
-        return [self._model.ask(number, acl) for number, acl in chosen]
+        return [self.model.ask(number, acl) for number, acl in chosen]
 
     def _confirm(
         self,
@@ -162,7 +164,7 @@ class RulesClients:
             if result is None or result.error_code:  # it may be done all the same
                 self.counts["changes refused"] += 1
             else:
-                self._model.asked(process, number, acl, begun, added=added)
+                self.model.asked(process, number, acl, begun, added=added)
                 self.counts["changes"] += 1
 
     # ---- clients
@@ -196,12 +198,65 @@ class RulesClients:
         self, process: BrokerProcess, other: BrokerProcess, chosen: list[tuple[int, Acl]]
     ) -> None:
         await self._create(process, chosen)
+        await asyncio.sleep(_A_MOMENT_S)
         for each in (process, other):
             if each.runs:
                 await self.append(each)
                 self.probe(each)
         await asyncio.sleep(self._random.random() * 3)
         await self._delete(process, chosen)
+
+    def surprise(self, process: BrokerProcess) -> None:
+        """Take a right back while its reader waits for records, which come then."""
+        connection, view = self._connection(READER), view_of(process)
+        topics = [
+            name
+            for name in TOPICS
+            if _leads(process, name)
+            and allows(
+                view,
+                Question(READER, connection.peer_host, AclOperation.READ, AclResource(TOPIC, name)),
+            )
+        ]
+        if topics:
+            reader = Reader(self, process, connection, [self._random.choice(topics)])
+            self._start(process, self._surprise(reader))
+
+    async def _surprise(self, reader: Reader) -> None:
+        process = reader.process
+        for _ in range(2):  # all there is, so that the third one waits
+            await reader.read(0)
+        if reader.is_over:
+            return
+        self._start(process, reader.read(_LONG_WAIT_MS))
+        chosen = [(_EVERY_TOPIC, Acl(READER, "*", AclOperation.READ, Permission.DENY))]
+        await self._create(process, chosen)
+        await asyncio.sleep(_A_MOMENT_S)
+        await self.append(process)
+        await asyncio.sleep(self._random.random())
+        await self._delete(process, chosen)
+
+    def pursue(self, controller: BrokerProcess, other: BrokerProcess) -> None:
+        """Take a right back at one broker, and let who had it ask at once at another one, which
+        passes that on.
+        """
+        self._start(controller, self._pursue(controller, other))
+
+    async def _pursue(self, controller: BrokerProcess, other: BrokerProcess) -> None:
+        right = AclOperation.DELETE
+        await self._create(other, [(_EVERY_TOPIC, Acl(READER, "*", right, Permission.ALLOW))])
+        chosen = [(_EVERY_TOPIC, Acl(READER, "*", right, Permission.DENY))]
+        await self._create(controller, chosen)
+        await asyncio.sleep(_A_MOMENT_S)
+        if other.runs:
+            deletion = next(
+                asked
+                for asked in self._requests()
+                if isinstance(asked.request, DeleteTopicsRequest)
+            )
+            self._start(other, self._probe(other, deletion, self._connection(READER)))
+        await asyncio.sleep(self._random.random())
+        await self._delete(controller, chosen)
 
     def _requests(self) -> Iterator[Asked]:
         """One request of each kind."""
@@ -219,7 +274,7 @@ class RulesClients:
             lambda answer: _by_name(answer.topics, "name", "error_code"),
         )
         yield Asked(
-            _fetch(dict.fromkeys(TOPICS, 0)),
+            fetch_of(dict.fromkeys(TOPICS, 0)),
             12,
             tuple((((allows, AclOperation.READ, each),), denied) for each in names),
             lambda answer: _by_name(answer.responses, "topic", "partitions"),
@@ -274,9 +329,9 @@ class RulesClients:
     async def _probe(
         self, process: BrokerProcess, asked: Asked, connection: ConnectionInfo
     ) -> None:
-        begin, view = self._loop.time(), view_of(process)
+        begin, view = self.loop.time(), view_of(process)
         was_controller = process.controller.is_active
-        answer = await self._ask(process, asked.request, asked.version, connection)
+        answer = await self.ask(process, asked.request, asked.version, connection)
         if answer is None:
             return
         codes = asked.codes(answer)
@@ -294,9 +349,7 @@ class RulesClients:
                 continue  # and it may be none any more
             if not self._is_right(process, asked, (begin, view), may, code == denied):
                 text = f"{process} answers {code} to {connection.principal}"
-                self._model.violate(
-                    "decision", f"{text} at {connection.peer_host}: {asked.request}"
-                )
+                self.model.violate("decision", f"{text} at {connection.peer_host}: {asked.request}")
 
     def _is_right(
         self,
@@ -315,19 +368,19 @@ class RulesClients:
             return self._passed(process, begin, may)
         return not all(
             may(each)
-            for other in self._model.seen
-            for each in self._model.views(other, begin, self._loop.time())
+            for other in self.model.seen
+            for each in self.model.views(other, begin, self.loop.time())
         )
 
     def _passed(self, process: BrokerProcess, begin: float, may: Callable[[Any], bool]) -> bool:
-        """Whether a controller may have let a request pass: this broker, or another one."""
-        if process.controller.is_active:
-            return True
-        return any(
+        """Whether a controller of that time may have let a request pass: this broker, or another
+        one.
+        """
+        reigned = [each for each, seen in self.model.seen.items() if seen.reigned_at >= begin]
+        return process in reigned or any(
             may(view)
-            for other in self._model.seen
-            if other is not process
-            for view in self._model.views(other, begin, self._loop.time())
+            for other in reigned
+            for view in self.model.views(other, begin, self.loop.time())
         )
 
     # ---- readers
@@ -364,9 +417,9 @@ class RulesClients:
         return replace(local_connection(), principal=principal, peer_host=host)
 
     def _start(self, process: BrokerProcess, work: Coroutine[Any, Any, None]) -> None:
-        self._loop.start(work, process.owner, "request")
+        self.loop.start(work, process.owner, "request")
 
-    async def _ask(
+    async def ask(
         self, process: BrokerProcess, request: Message, version: int, who: str | ConnectionInfo
     ) -> Any:
         """The answer; None if there was none."""
@@ -377,84 +430,6 @@ class RulesClients:
         except (ProtocolError, TimeoutError):
             return None
         return response_of(request, version, data)
-
-
-class Reader:
-    """A client with a session of fetches at one broker."""
-
-    def __init__(
-        self,
-        clients: RulesClients,
-        process: BrokerProcess,
-        connection: ConnectionInfo,
-        topics: list[str],
-    ) -> None:
-        self._clients = clients
-        self.process = process
-        self._connection = connection
-        self._topics = topics
-        self._session_id = 0
-        self._epoch = 0
-        self._moved = dict.fromkeys(topics, 0)  # offsets that the session does not know yet
-        self.is_over = self.is_reading = False
-
-    async def read(self, wait_ms: int) -> None:
-        """One fetch, and what it must have shown."""
-        clients, loop = self._clients, self._clients._loop
-        self.is_reading = True
-        request, self._moved = _fetch(self._moved), {}
-        request.session_id, request.session_epoch = self._session_id, self._epoch
-        request.max_wait_ms, request.min_bytes = wait_ms, 1
-        begin = loop.time()
-        answer = await clients._ask(self.process, request, 12, self._connection)
-        self.is_reading = False
-        if answer is None or answer.error_code or not self.process.is_alive:
-            self.is_over = True
-            return
-        self._session_id, self._epoch = answer.session_id, self._epoch + 1
-        self.is_over = not answer.session_id
-        rows = {row.topic: row.partitions[0] for row in answer.responses}
-        clients.counts["fetches of a session"] += 1
-        for name in self._topics:
-            row = rows.get(name)
-            self._check(name, row, begin, loop.time())
-            if row is not None and row.records:
-                self._moved[name] = row.high_watermark
-
-    def _check(self, name: str, row: Any, begin: float, end: float) -> None:
-        model = self._clients._model
-        asked = Question(
-            self._connection.principal,
-            self._connection.peer_host,
-            AclOperation.READ,
-            AclResource(TOPIC, name),
-        )
-        was_refused = row is not None and row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        moments = (begin, end) if was_refused else (end, end)
-        may = [allows(view, asked) for view in model.views(self.process, *moments)]
-        if all(may) if was_refused else not any(may):
-            what = "refused" if was_refused else "let pass"
-            text = f"{self.process} {what} a fetch of {name} in a session begun with {self._topics}"
-            model.violate("session", f"{text}: {row}")
-
-
-def _fetch(offsets: Mapping[str, int]) -> FetchRequest:
-    return FetchRequest(
-        session_epoch=-1,
-        min_bytes=0,
-        max_bytes=1 << 20,
-        topics=[
-            FetchRequest.FetchTopic(
-                topic=name,
-                partitions=[
-                    FetchRequest.FetchPartition(
-                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
-                    )
-                ],
-            )
-            for name, offset in offsets.items()
-        ],
-    )
 
 
 def _rules(chosen: list[tuple[int, Acl]]) -> list[tuple[AclPattern, Acl]]:

@@ -105,6 +105,7 @@ class Seen:
     view: View
     since: float
     reaches_tree_since: float | None = None
+    reigned_at: float = -1.0  # when it was last seen as controller
     past: list[tuple[float, float, View]] = field(default_factory=list)  # from, until
 
 
@@ -205,6 +206,8 @@ class RulesModel(ClusterModel):
             elif raw != seen.raw:
                 seen.raw = raw
                 self.look(process, "after a change")
+            if process.controller.is_active:
+                seen.reigned_at = self.now()
             tree = process.tree
             reaches = (
                 tree.state is SessionState.CONNECTED

@@ -44,6 +44,7 @@ _SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 _SPOILT = (b"{", b'{"version":2,"acls":[]}', b'{"version":1}', b"\xff")
+_SETTLED_S = 1.0  # leaders are elected by then, and the first rules known
 _FAILING_NOTICE_S = 40.0
 _CALM_NOTICE_S = 2.5  # a reading that failed is repeated after a second
 
@@ -99,11 +100,7 @@ class RulesHistory(ClusterHistory):
             for broker_id in range(1, random.choice((2, 3, 3, 4)))
         }
 
-    async def _live(self) -> None:
-        self.loop.call_later(3.0, lambda: self.loop.create_task(self._make_topics()))
-        await super()._live()
-
-    async def _make_topics(self) -> None:
+    async def _prepare(self) -> None:
         """By hand: a topic at each broker, as far as they go. And the first rules."""
         brokers = list(self.disks)
         for number, name in enumerate(TOPICS):
@@ -113,6 +110,7 @@ class RulesHistory(ClusterHistory):
             data = zk_paths.encode_topic(assignment)
             await self._hand.create(zk_paths.topic_path(name), data, make_parents=True)
         await self._at_one(self.clients.begin)()
+        await asyncio.sleep(_SETTLED_S)
         if self._fails_later:
             self.ensemble.weather.failing = 0.2
 
@@ -124,6 +122,8 @@ class RulesHistory(ClusterHistory):
             self._read: 12,
             self._through(self.clients.append): 4,
             self._chase: 8,
+            self._at_one(self.clients.surprise): 3,
+            self._pursue: 4,
             self._absence: 1,
             self._spoil: 2,
         }
@@ -163,6 +163,13 @@ class RulesHistory(ClusterHistory):
             leader = next((p for p in running if p.controller.is_active), running[0])
             first = self.random.choice((leader, self.random.choice(running)))
             self.clients.chase(first, self.random.choice(running))
+
+    async def _pursue(self) -> None:
+        running = self._running()
+        controller = next((each for each in running if each.controller.is_active), None)
+        others = [each for each in running if each is not controller]
+        if controller is not None and others:
+            self.clients.pursue(controller, self.random.choice(others))
 
     async def _absence(self) -> None:
         """A broker is away for so long that the notifications of changes are gone."""
