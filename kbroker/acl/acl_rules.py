@@ -39,6 +39,10 @@ _IMPLY_DESCRIBE = sum(
 )
 
 
+Somewhere = tuple[str, str, AclOperation, AclResourceType]
+"""A principal, its host, and what it wants to do to any resource of a kind."""
+
+
 class SuperUsers(NamedTuple):
     """Principals that need no rules, and whether nobody needs any where there are none."""
 
@@ -56,7 +60,7 @@ class AclRules:
         self._super_users = super_users
         # A list, by the number of the type: a member of an enum takes longer to hash.
         self._of_types = [_OfType() for _ in range(max(AclResourceType) + 1)]
-        self._somewhere: dict[tuple[str, str, AclOperation, AclResourceType], bool] = {}
+        self._somewhere: dict[Somewhere, bool] = {}
 
     def __len__(self) -> int:
         return sum(len(each.literal) + len(each.prefixed) for each in self._of_types)
@@ -82,22 +86,37 @@ class AclRules:
                 of_type.decided[key] = granted
         return bool(granted >> operation & 1)
 
-    def is_granted_somewhere(
-        self, principal: str, host: str, operation: AclOperation, kind: AclResourceType
-    ) -> bool:
+    def is_granted_somewhere(self, *asked: *Somewhere) -> bool:
         """Whether a principal may do this to at least one resource of a kind (KIP-679)."""
-        if principal in self._super_users.names:
-            return True
-        key = principal, host, operation, kind
-        found = self._somewhere.get(key)
-        if found is None:
-            if len(self._somewhere) >= KNOWN_MAX:
-                self._somewhere.clear()
-            found = self._of_types[kind].allows_any(
-                _askers(principal, host, operation), self._super_users.are_all_where_no_rule_is
-            )
-            self._somewhere[key] = found
+        for _ in self.look_somewhere(*asked):
+            pass
+        found = self.known_somewhere(*asked)
+        assert found is not None
         return found
+
+    def known_somewhere(self, *asked: *Somewhere) -> bool | None:
+        """What `is_granted_somewhere` answers, if that is known without a look at many rules."""
+        return True if asked[0] in self._super_users.names else self._somewhere.get(asked)
+
+    def look_somewhere(self, *asked: *Somewhere) -> Iterator[None]:
+        """Find out, name by name, what `is_granted_somewhere` answers. It is known then, unless a
+        rule has changed meanwhile.
+        """
+        if self.known_somewhere(*asked) is not None:
+            return
+        principal, host, operation, kind = asked
+        since, found = self.since, False
+        askers = _askers(principal, host, operation)
+        is_open = self._super_users.are_all_where_no_rule_is
+        for found in self._of_types[kind].allowing(askers, is_open):
+            if found:
+                break
+            yield
+            if self.since is not since:
+                return
+        if len(self._somewhere) >= KNOWN_MAX:
+            self._somewhere.clear()
+        self._somewhere[asked] = found
 
     def acls(self, pattern: AclPattern) -> Acls:
         """The rules of a pattern; none if it has none."""
@@ -269,23 +288,26 @@ class _OfType:
             if not names:
                 del self._names[acl, pattern_type]
 
-    def allows_any(self, askers: list[tuple[str, str, AclOperation]], is_open: bool) -> bool:
-        """Whether one of the rules for `askers` allows something that no other denies."""
+    def allowing(
+        self, askers: list[tuple[str, str, AclOperation]], is_open: bool
+    ) -> Iterator[bool]:
+        """Whether each name of those that the rules for `askers` allow is one that no other rule
+        denies them.
+        """
         denied = self._of(askers, Permission.DENY, PatternType.LITERAL)
         if any(WILDCARD in names for names in denied):
-            return False
+            return
         if is_open:
-            return True
+            yield True
         prefixes = self._of(askers, Permission.DENY, PatternType.PREFIXED)
+        lengths = self.lengths() if prefixes else []
         for names in self._of(askers, Permission.ALLOW, PatternType.PREFIXED):
-            if any(not _has_beginning(name, prefixes) for name in names):
-                return True
+            for name in list(names):  # others may come while nobody looks
+                yield not _has_beginning(name, lengths, prefixes)
         for names in self._of(askers, Permission.ALLOW, PatternType.LITERAL):
-            for name in names:
-                is_denied = any(name in each for each in denied) or _has_beginning(name, prefixes)
-                if name == WILDCARD or not is_denied:
-                    return True
-        return False
+            for name in list(names):
+                is_denied = any(name in each for each in denied)
+                yield name == WILDCARD or not (is_denied or _has_beginning(name, lengths, prefixes))
 
     def _of(
         self,
@@ -309,6 +331,9 @@ def _askers(
     ]
 
 
-def _has_beginning(name: str, prefixes: list[_Names]) -> bool:
-    beginnings = [name[:length] for length in range(len(name) + 1)]
+def _has_beginning(name: str, lengths: list[int], prefixes: list[_Names]) -> bool:
+    """Whether one of these prefixes, which have no other lengths, is the beginning of a name."""
+    if not prefixes:
+        return False
+    beginnings = [name[:length] for length in lengths if length <= len(name)]
     return any(beginning in names for names in prefixes for beginning in beginnings)

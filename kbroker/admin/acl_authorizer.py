@@ -9,6 +9,7 @@ Owned by the event loop.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -18,13 +19,16 @@ from kbroker.admin.followed_nodes import FollowedNodes, Reading
 from kbroker.clock import Clock
 from kbroker.ip_addresses import address_in_rules
 from kbroker.protocol.request import ConnectionInfo
+from kbroker.rare_collections import collecting_all_rarely
 from kbroker.slices import slices
-from kbroker.turns import turn
+from kbroker.turns import ENTRIES, in_turns, turn
 from kbroker.zk.nodes.acl_znodes import CHANGES, decode_change
 from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
 from kbroker.zk.zk_utils import ZkUtils
 
 _READ_AT_ONCE = 32
+_REPLACED_AT_ONCE = 5_000  # patterns: a few milliseconds
+_LOOKS = 3  # while rules change, before it is looked without a turn for others
 _LOOKED_THROUGH = 500  # rules, for the one that decides: a millisecond
 
 
@@ -36,6 +40,7 @@ class AclAuthorizer:
     def __init__(self, zk: ZkUtils, clock: Clock, super_users: SuperUsers) -> None:
         self._clock = clock
         self._stored = ZkAcls(zk)
+        self._looking = asyncio.Lock()  # most who ask at once ask the same
         self._super_users = super_users
         self.rules = AclRules(super_users)
         reading = Reading(self._read_some, self._read_all, decode_change)
@@ -90,12 +95,19 @@ class AclAuthorizer:
         found = verdict_on(Asked(principal, host, operation, resource), rules).by
         return found if found.startswith(("allow ", "deny ")) else "DefaultDeny"
 
-    def authorize_by_resource_type(
+    async def authorize_by_resource_type(
         self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         """Whether it may do this to at least one resource of that type."""
         host = address_in_rules(connection.peer_host)
-        return self.rules.is_granted_somewhere(connection.principal, host, operation, resource_type)
+        asked = connection.principal, host, operation, resource_type
+        known = self.rules.known_somewhere(*asked)
+        if known is None:
+            async with self._looking:
+                for _ in range(_LOOKS):
+                    await in_turns(self.rules.look_somewhere(*asked))
+            known = self.rules.is_granted_somewhere(*asked)
+        return known
 
     async def change(
         self, changes: Mapping[AclPattern, Change]
@@ -108,11 +120,26 @@ class AclAuthorizer:
         return outcomes
 
     async def _read_some(self, patterns: list[AclPattern]) -> None:
-        found: dict[AclPattern, Acls] = {}
-        for some in slices(patterns, _READ_AT_ONCE):
-            found |= await self._stored.read(some)
+        with collecting_all_rarely():
+            found: dict[AclPattern, Acls] = {}
+            for some in slices(patterns, _READ_AT_ONCE):
+                found |= await self._stored.read(some)
+                await turn()
+            if len(found) <= _REPLACED_AT_ONCE:
+                self.rules.replace(found)
+            else:
+                await self._replace_many(found)
+
+    async def _replace_many(self, found: dict[AclPattern, Acls]) -> None:
+        """Take over the rules of many patterns in one step, which is made beside those in force."""
+        rules, before = AclRules(self._super_users), self.rules
+        for some in slices(before.patterns(), ENTRIES):
+            rules.replace({each: before.acls(each) for each in some if each not in found})
             await turn()
-        self.rules.replace(found)
+        for some in slices(found, ENTRIES):
+            rules.replace({pattern: found[pattern] for pattern in some})
+            await turn()
+        self.rules = rules
 
     async def _read_all(self) -> None:
         """Build the rules aside: others decide by the former ones meanwhile."""

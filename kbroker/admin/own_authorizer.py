@@ -2,21 +2,23 @@
 
 Law: nothing but a True that comes in time grants anything: what raises, returns something else or
 takes longer than `ANSWER_S` is a refusal, which the log names. The code runs on a thread of its
-own, so that it holds up the broker for no longer; while it is still at a former question, all
-others are refused at once. Super users are not asked about.
+own, so that it holds up the broker for no longer, however many questions one turn of the loop has;
+while it is still at a former question, all others are refused at once. Super users are not asked
+about.
 
 Owned by the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType, label_of
+from kbroker.admin.own_code import Call, OwnCode
 from kbroker.clock import Clock
 from kbroker.ip_addresses import address_in_rules
 from kbroker.protocol.request import ConnectionInfo
@@ -55,18 +57,18 @@ class OwnAuthorizer:
         self._super_users = super_users
         self._clock = clock
         self._answer_s = answer_s
+        self._took_all = f"it has taken {answer_s:g} s for questions of one turn of the loop"
         self._lines = RareLines()
-        self._questions: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._late: _Asked | None = None  # that has not been answered in time
+        self._code = OwnCode("authorizer")
+        self._late: Call | None = None  # that has not been answered in time
+        self._left_s: float | None = None  # for questions of this turn of the loop; None: a new one
 
     async def start(self) -> None:
         """Nothing has to be read."""
 
     async def stop(self) -> None:
         """Let the thread end after the question that it is at; nobody waits for it."""
-        self._questions.put(None)
-        self._thread = None
+        self._code.stop()
 
     def authorize(
         self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
@@ -76,7 +78,7 @@ class OwnAuthorizer:
             return True
         return self._is_granted(self._authorize, connection, operation, resource)
 
-    def authorize_by_resource_type(
+    async def authorize_by_resource_type(
         self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         """Whether it may do this to at least one resource of that type."""
@@ -99,7 +101,11 @@ class OwnAuthorizer:
             self._tell("it is still at a former question")
             return False
         self._late = None
-        if self._thread is None and not self._has_begun():
+        if self._left_s is None:
+            self._left_s = self._answer_s
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._left_s <= 0:
+            self._tell(self._took_all)
             return False
         question = AclQuestion(
             principal=connection.principal,
@@ -109,29 +115,30 @@ class OwnAuthorizer:
             resource_type=label_of(resource.type),
             resource_name=resource.name,
         )
-        asked = _Asked(decide, question)
-        self._questions.put(asked)
-        if not asked.done.wait(self._answer_s):
+        return self._is_true(decide, question, self._left_s)
+
+    def _next_turn(self) -> None:
+        self._left_s = None
+
+    def _is_true(self, decide: Decide, question: AclQuestion, left_s: float) -> bool:
+        began_s = perf_counter()
+        asked = self._code.call(decide, question)
+        if asked is None:
+            self._tell("there is no thread for it")
+            return False
+        is_answered = asked.done.wait(left_s)
+        self._left_s = left_s - (perf_counter() - began_s)
+        if not is_answered:
             self._late = asked
-            self._tell(f"it has not answered within {self._answer_s:g} s")
+            is_first = left_s == self._answer_s
+            late = f"it has not answered within {self._answer_s:g} s"
+            self._tell(late if is_first else self._took_all)
             return False
         if asked.error is not None:
             self._tell(f"it raised {asked.error!r}"[:_ERROR_CHARACTERS])
         elif not isinstance(asked.answer, bool):
             self._tell(f"it answered with {type(asked.answer).__name__}, and not True or False")
         return asked.answer is True
-
-    def _has_begun(self) -> bool:
-        thread = threading.Thread(
-            target=_answer_all, args=(self._questions,), name="authorizer", daemon=True
-        )
-        try:
-            thread.start()
-        except RuntimeError:  # the system's limit
-            self._tell("there is no thread for it")
-            return False
-        self._thread = thread
-        return True
 
     def _tell(self, reason: str) -> None:
         left_out = self._lines.left_out("refused", reason, self._clock.monotonic_ms())
@@ -142,25 +149,3 @@ class OwnAuthorizer:
                 reason,
                 note_of(left_out),
             )
-
-
-class _Asked:
-    """A question on its way to the thread and back."""
-
-    __slots__ = ("answer", "decide", "done", "error", "question")
-
-    def __init__(self, decide: Decide, question: AclQuestion) -> None:
-        self.decide = decide
-        self.question = question
-        self.answer: object = None
-        self.error: BaseException | None = None
-        self.done = threading.Event()
-
-
-def _answer_all(questions: SimpleQueue[_Asked | None]) -> None:
-    while (asked := questions.get()) is not None:
-        try:
-            asked.answer = asked.decide(asked.question)
-        except BaseException as error:  # `sys.exit` must not end this thread
-            asked.error = error
-        asked.done.set()

@@ -24,7 +24,7 @@ class Purpose(Enum):
 
 
 class Authorizer(Protocol):
-    """Decides at once, on the event loop."""
+    """Decides at once, on the event loop, but for what many rules may have to be looked at for."""
 
     def authorize(
         self, connection: ConnectionInfo, operation: AclOperation, resource: AclResource
@@ -32,7 +32,7 @@ class Authorizer(Protocol):
         """Whether the principal of a connection, at its address, may do this."""
         ...
 
-    def authorize_by_resource_type(
+    async def authorize_by_resource_type(
         self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         """Whether it may do this to at least one resource of that type (KIP-679)."""
@@ -81,7 +81,7 @@ class AllowAll:
     ) -> bool:
         return True
 
-    def authorize_by_resource_type(
+    async def authorize_by_resource_type(
         self,
         connection: ConnectionInfo,  # noqa: ARG002  everybody
         operation: AclOperation,  # noqa: ARG002  everything

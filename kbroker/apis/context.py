@@ -188,12 +188,12 @@ class RequestContext:
             self.note_decision(operation, resource, purpose, granted, references)
         return granted
 
-    def is_authorized_somewhere(
+    async def is_authorized_somewhere(
         self, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         """Return whether the client may do this to at least one resource of a type (KIP-679)."""
         services = self.services
-        granted = services.authorizer.authorize_by_resource_type(
+        granted = await services.authorizer.authorize_by_resource_type(
             self.connection, operation, resource_type
         )
         if services.audit is not None and services.audit.hears(Purpose.TO_DO, is_granted=granted):

@@ -33,7 +33,7 @@ _FIRST_VERSION_WITH_FENCED = 4
 )
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Hand out the next producer id with epoch 0, or the next epoch of a transactional id."""
-    if request.transactional_id is None and not _may_be_idempotent(ctx):
+    if request.transactional_id is None and not await _may_be_idempotent(ctx):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
@@ -54,11 +54,11 @@ async def _producer(ctx: RequestContext, request: InitProducerIdRequest) -> Prod
     )
 
 
-def _may_be_idempotent(ctx: RequestContext) -> bool:
+async def _may_be_idempotent(ctx: RequestContext) -> bool:
     """Whoever may write to any topic may do so with a producer id (KIP-679)."""
     return ctx.is_authorized(
         AclOperation.IDEMPOTENT_WRITE, CLUSTER, Purpose.TO_CHOOSE
-    ) or ctx.is_authorized_somewhere(AclOperation.WRITE, AclResourceType.TOPIC)
+    ) or await ctx.is_authorized_somewhere(AclOperation.WRITE, AclResourceType.TOPIC)
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -65,7 +65,7 @@ class Denying:
     ) -> bool:
         return crc32(f"{operation}{resource.name}".encode()) % 4 != 0
 
-    def authorize_by_resource_type(
+    async def authorize_by_resource_type(
         self, _connection: ConnectionInfo, _operation: AclOperation, _type: AclResourceType
     ) -> bool:
         return True

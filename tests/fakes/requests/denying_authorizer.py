@@ -34,7 +34,7 @@ class DenyingAuthorizer:
     ) -> bool:
         return (operation, resource) not in self._denied
 
-    def authorize_by_resource_type(
+    async def authorize_by_resource_type(
         self, connection: ConnectionInfo, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
         return self.writers

@@ -19,7 +19,7 @@ from kbroker.acl.acl import (
 )
 from kbroker.acl.acl_filter import AclFilter
 from kbroker.acl.acl_rules import SuperUsers
-from kbroker.admin import followed_nodes
+from kbroker.admin import acl_authorizer, followed_nodes
 from kbroker.admin.acl_admin import AclAdmin
 from kbroker.admin.acl_authorizer import AclAuthorizer
 from kbroker.ip_addresses import address_in_rules
@@ -62,9 +62,9 @@ class Cluster:
         asked = local_connection(), AclOperation.READ, TOPIC
         return [broker.authorize(*asked) for broker in self.brokers]
 
-    def may_read_some_topic(self) -> bool:
+    async def may_read_some_topic(self) -> bool:
         asked = local_connection(), AclOperation.READ, AclResourceType.TOPIC
-        return self.brokers[0].authorize_by_resource_type(*asked)
+        return await self.brokers[0].authorize_by_resource_type(*asked)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -81,7 +81,7 @@ async def test_rules_are_known_from_the_start_and_changes_are_followed() -> None
     for broker in cluster.brokers:
         await broker.start()
     assert cluster.may_read() == [True, True]
-    assert cluster.may_read_some_topic()
+    assert await cluster.may_read_some_topic()
 
     await cluster.brokers[0].change({PATTERN: lambda before: (*before, DENY)})
     assert not cluster.may_read()[0], "the answer leaves when it is in force here"
@@ -91,6 +91,52 @@ async def test_rules_are_known_from_the_start_and_changes_are_followed() -> None
     await until(lambda: cluster.may_read() == [True, True])
     for broker in cluster.brokers:
         await broker.stop()
+
+
+async def test_rules_of_many_patterns_come_into_force_at_once_with_other_work_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(acl_authorizer, "_REPLACED_AT_ONCE", 1)
+    monkeypatch.setattr(acl_authorizer, "ENTRIES", 1)
+    cluster = Cluster()
+    broker = cluster.brokers[0]
+    await broker.start()
+    patterns = [PATTERN._replace(name=f"t{number}") for number in range(4)]
+    await broker.change({PATTERN: lambda _: (ALLOW,)})
+    changing = asyncio.create_task(broker.change({each: lambda _: (ALLOW,) for each in patterns}))
+    seen = []
+    while not changing.done():
+        seen.append((len(broker.rules), turns().given))
+        await asyncio.sleep(0)
+
+    assert {count for count, _ in seen} == {1}, "nobody sees a part of it"
+    assert len(broker.rules) == 5
+    assert turns().given - seen[0][1] > len(patterns)
+    assert cluster.may_read()[0], "rules of others stay"
+    await broker.stop()
+
+
+async def test_whether_any_resource_will_do_is_found_out_in_turns_and_again_if_rules_change() -> (
+    None
+):
+    cluster = Cluster()
+    broker = cluster.brokers[0]
+    await broker.start()
+    names = [PATTERN._replace(name=f"t{number}") for number in range(1_000)]
+    broker.rules.replace(dict.fromkeys(names, (ALLOW, DENY)))
+    began = turns().given
+    asking = [asyncio.create_task(cluster.may_read_some_topic()) for _ in range(2)]
+    await until(lambda: turns().given > began)
+    broker.rules.replace({names[0]: (ALLOW,)})
+
+    assert await asyncio.gather(*asking) == [True, True]
+    broker.rules.replace({names[0]: (ALLOW, DENY)})
+    began = turns().given
+    assert not await cluster.may_read_some_topic()
+    assert turns().given - began == 3
+    assert not await cluster.may_read_some_topic()
+    assert turns().given - began == 3, "it is remembered"
+    await broker.stop()
 
 
 async def test_what_changed_while_a_session_was_lost_is_read_again() -> None:

@@ -62,10 +62,10 @@ async def test_it_is_asked_in_kafkas_words_on_a_thread_and_super_users_are_not_a
 async def test_about_any_resource_of_a_type_it_is_asked_if_it_says_so_and_else_refuses() -> None:
     asked = local_connection(), AclOperation.WRITE, AclResourceType.TOPIC
     silent = made_of(lambda _: True)
-    assert not silent.authorize_by_resource_type(*asked)
+    assert not await silent.authorize_by_resource_type(*asked)
     seen: list[AclQuestion] = []
     speaking = made_of(lambda _: False, authorize_by_resource_type=lambda q: seen.append(q) or True)
-    assert speaking.authorize_by_resource_type(*asked)
+    assert await speaking.authorize_by_resource_type(*asked)
     assert [(q.operation, q.resource_type, q.resource_name) for q in seen] == [
         ("Write", "Topic", "")
     ]
@@ -135,6 +135,23 @@ async def test_one_that_takes_too_long_is_refused_and_so_are_others_until_it_has
     assert asked.acquire()
     assert not asked.acquire(blocking=False), "it was not asked again"
     go.set()
+    await until(lambda: may_read(authorizer))
+    await authorizer.stop()
+
+
+async def test_questions_of_one_turn_hold_it_up_no_longer_than_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go = threading.Event()
+    authorizer = made_of(lambda _: go.wait(LONG_S), answer_s=0.001)
+    assert not may_read(authorizer)
+    late = authorizer._late
+    go.set()
+    assert late is not None
+    assert late.done.wait(LONG_S)
+
+    assert not may_read(authorizer), "it would answer at once now"
+    assert "it has taken 0.001 s for questions of one turn of the loop" in caplog.text
     await until(lambda: may_read(authorizer))
     await authorizer.stop()
 
