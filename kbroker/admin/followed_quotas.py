@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from kbroker.admin.client_quota_changes import AddressOf, entity_at
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.host_names import address_of, is_address
 from kbroker.errors import ConfigError
-from kbroker.quotas.client_limits import ClientLimits
 from kbroker.quotas.quota_entity import (
     CLIENT_KEYS,
     CONNECTION_CREATION_RATE,
@@ -32,12 +32,22 @@ PutAddress = Callable[[str | None, int | None], None]
 """(address or None for all others, connections in a second or None for no limit of its own)"""
 
 
+class LimitsOfClients(Protocol):
+    """What gets the limits of users and client ids."""
+
+    changes: int
+
+    def put(self, entity: QuotaEntity, values: Mapping[str, float], /) -> None:
+        """Let these limits take the place of those that an entity has."""
+        ...
+
+
 class FollowedQuotas:
     """The limits of one cluster. `on_change` is called after each change of those of clients."""
 
     def __init__(
         self,
-        limits: ClientLimits,
+        limits: LimitsOfClients,
         put_address: PutAddress,
         on_change: Callable[[], None] = lambda: None,
         find_address: AddressOf = address_of,

@@ -52,6 +52,8 @@ class QuotaMetrics:
 
 
 def _named(tags: Tags) -> dict[str, str]:
+    if tags.others:  # which labels would stand for them is known to the operator alone
+        return {}
     return {
         name: value for name, value in ((_USER, tags.user), (_CLIENT_ID, tags.client_id)) if value
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from struct import Struct
 
+from kbroker.apis.asked_quotas import asked_first
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, ruled
 from kbroker.apis.broker_only_requests import heard_only_from
@@ -80,7 +81,9 @@ class Served:
         self.shortcut = None if has_stage else _shortcuts(api, services)
         if services.authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
-        handler = heard_only_from(self.sender, handler)
+        is_of_client = self.sender is Sender.ANYBODY  # brokers never throttle each other
+        self.quotas = counted_for(api.key, services.quotas) if is_of_client else None
+        handler = heard_only_from(self.sender, asked_first(self.quotas, handler, api.exempt))
         self.handler: Handler = (
             handler if services.tracer is None else services.tracer.noted(handler)
         )
@@ -96,8 +99,6 @@ class Served:
         self.services = services
         self.counters = counters or RequestCounters()
         self.is_in_force = True  # no others have taken the place of these services
-        is_of_client = self.sender is Sender.ANYBODY  # brokers never throttle each other
-        self.quotas = counted_for(api.key, services.quotas) if is_of_client else None
         keeps_answers = _asks_nobody_each_time(services) and self.quotas is None
         self.known = api.known if keeps_answers else None
         self.request_class = api.request_class

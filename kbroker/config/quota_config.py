@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbroker.config.config_def import ConfigGroup, Facts, config_group, define
+from kbroker.config.config_def import ConfigGroup, Facts, JavaClass, config_group, define
 
 
 @config_group
@@ -11,6 +11,10 @@ class QuotaConfig(ConfigGroup):
 
     common = Facts(importance="low")
 
+    client_quota_callback_class: JavaClass | None = define(
+        None,
+        "Class of Python that decides how much clients may use, as module:name, see Security.",
+    )
     quota_window_num: int = define(11, "Windows kept for client quotas.", at_least=1)
     quota_window_size_seconds: int = define(1, "Length of a client quota window.", at_least=1)
     replication_quota_window_num: int = define(

@@ -50,8 +50,6 @@ group.coordinator.append.linger.ms | int >=0 | 10 | Wait of Kafka's newer coordi
 group.coordinator.new.enable | bool internal | false | Choose Kafka's newer group coordinator.
 [group: not yet]
 offsets.topic.compression.codec | int high | 0 | Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
-[quota: not yet]
-client.quota.callback.class | class low | null | Class that decides on client quotas.
 [ssl: accepted]
 ssl.provider | str per-broker | null | Java security provider.
 ssl.keymanager.algorithm | str per-broker | SunX509 | Java key manager algorithm.

@@ -39,6 +39,7 @@ class Tags(NamedTuple):
 
     user: str
     client_id: str
+    others: tuple[tuple[str, str], ...] = ()  # tags of an own callback's, which mean what it says
 
 
 class Limit(NamedTuple):

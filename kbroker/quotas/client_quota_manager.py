@@ -11,7 +11,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -228,7 +228,7 @@ class ClientQuotaManager:
         """The limits of a client with this principal, such as `User:ann`."""
         account = self._accounts.get((principal, client_id))
         if account is None:
-            account = self._find(principal.partition(":")[2], client_id, now_ms)
+            account = self._find(principal, client_id, now_ms)
             if len(principal) + len(client_id or "") <= 2 * LONGEST_KEPT:
                 if len(self._accounts) >= ACCOUNTS_MAX:
                     self._accounts.clear()
@@ -240,15 +240,21 @@ class ClientQuotaManager:
         for (kind, _), quota in self._kept.items():
             yield kind, quota
 
-    def _find(self, user: str, client_id: str | None, now_ms: float) -> ClientAccount:
+    def _limits_of(self, principal: str, client_id: str | None) -> Iterable[Limit]:
+        """The limits of a client, in the order of kinds."""
+        user = principal.partition(":")[2]
+        return (self._limits.limit_of(kind, user, client_id) for kind in ClientQuotaType)
+
+    def _find(self, principal: str, client_id: str | None, now_ms: float) -> ClientAccount:
         found: list[AnyQuota | None] = []
-        for kind in ClientQuotaType:
-            limit, tags = self._limits.limit_of(kind, user, client_id)
+        limits = self._limits_of(principal, client_id)
+        for kind, (limit, tags) in zip(ClientQuotaType, limits, strict=True):
             found.append(None if limit is None else self._quota(kind, limit, tags, now_ms))
         return ClientAccount(*found)  # type: ignore[arg-type]  # in the order of kinds
 
     def _quota(self, kind: ClientQuotaType, limit: float, tags: Tags, now_ms: float) -> AnyQuota:
-        tags = Tags(*map(_short, tags))
+        others = tuple((kept_name(name), kept_name(value)) for name, value in tags.others)
+        tags = Tags(kept_name(tags.user), kept_name(tags.client_id), others)
         key = kind, tags
         quota = self._known.get(key)
         if quota is None:
@@ -286,7 +292,7 @@ class ClientQuotaManager:
             self._accounts.clear()  # which would keep them
 
 
-def _short(name: str) -> str:
+def kept_name(name: str) -> str:
     """The name, or what is kept in the place of a long one."""
     if len(name) <= LONGEST_KEPT:
         return name

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbroker.apis.context import Services
 from kbroker.clock import Clock
-from kbroker.config.config_values import invalid_value
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.python_names import loaded
 from kbroker.server.broker.broker_storage import BrokerStorage
+from kbroker.server.broker.operators_code import made
 
 if TYPE_CHECKING:
     from kbroker.admin.acl_authorizer import AclAuthorizer
@@ -21,10 +19,10 @@ if TYPE_CHECKING:
 
 def check_authorizer(config: KafkaConfig) -> None:
     """Raise ConfigError for settings of an authorizer that cannot be used."""
-    from kbroker.config.authorizer_settings import names_own, super_users_of
+    from kbroker.config.authorizer_settings import AUTHORIZER, names_own, super_users_of
 
     if names_own(config):
-        _named(config)
+        loaded(AUTHORIZER, config.security.authorizer_class_name)
     super_users_of(config)
 
 
@@ -54,17 +52,6 @@ def _own(config: KafkaConfig, super_users: frozenset[str], clock: Clock) -> OwnA
     from kbroker.admin.own_authorizer import ANSWER_S, OwnAuthorizer
     from kbroker.config.authorizer_settings import AUTHORIZER
 
-    name, make = config.security.authorizer_class_name, _named(config)
-    try:
-        decider = make(MappingProxyType(dict(config.texts)))
-    except BaseException as error:  # whatever it raises, `sys.exit` too
-        raise invalid_value(AUTHORIZER, name, f"it cannot be made: {error!r}") from error
-    if not callable(getattr(decider, "authorize", None)):
-        raise invalid_value(AUTHORIZER, name, "what it makes has no method authorize")
+    name = config.security.authorizer_class_name
+    decider = made(AUTHORIZER, name, config, ("authorize",))
     return OwnAuthorizer(name, decider, super_users, clock, ANSWER_S)
-
-
-def _named(config: KafkaConfig) -> Callable[..., Any]:
-    from kbroker.config.authorizer_settings import AUTHORIZER
-
-    return loaded(AUTHORIZER, config.security.authorizer_class_name)

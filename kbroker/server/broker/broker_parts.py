@@ -80,7 +80,7 @@ from kbroker.server.broker.broker_storage import BrokerStorage
 from kbroker.server.broker.broker_tokens import with_tokens
 from kbroker.server.broker.connection_limits import follow_limits
 from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
-from kbroker.server.broker.limited_clients import LimitedClients
+from kbroker.server.broker.limited_clients import LimitedClients, limited_clients
 from kbroker.server.broker.surroundings import Channels, Surroundings
 from kbroker.server.broker.topic_size import TopicSize
 from kbroker.server.membership.controller_questions import ControllerQuestions
@@ -176,7 +176,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     )
     socket_server.processor.room = apis.room
     follow_limits(socket_server, data.config, data.dynamic_configs)
-    limited = LimitedClients(apis, config.quota)
+    limited = limited_clients(apis, config, around.clock)
     quotas = follow_quotas(
         socket_server, config.quota, data.dynamic_configs, limited.limits, limited.changed
     )

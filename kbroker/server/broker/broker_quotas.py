@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
-from kbroker.admin.followed_quotas import FollowedQuotas
+from kbroker.admin.followed_quotas import FollowedQuotas, LimitsOfClients
 from kbroker.config.quota_config import QuotaConfig
 from kbroker.network.address_rates import AddressRates
 from kbroker.network.socket_server import SocketServer
-from kbroker.quotas.client_limits import ClientLimits
 from kbroker.quotas.rate import Windows
 
 
@@ -17,7 +16,7 @@ def follow_quotas(
     server: SocketServer,
     config: QuotaConfig,
     changes: DynamicConfigManager,
-    limits: ClientLimits,
+    limits: LimitsOfClients,
     on_change: Callable[[], None] = lambda: None,
 ) -> FollowedQuotas:
     """Let the limits of addresses hold at a server, and those of clients in `limits`, from the

@@ -162,6 +162,8 @@ async def _follow_settings(parts: BrokerParts, undo: AsyncExitStack) -> None:
     configs = ZkEntityConfigs(parts.storage.zk)
     await passwords.encrypt_again(configs, parts.storage.identity.broker_id)
     undo.push_async_callback(parts.quotas.stop)
+    await parts.limited.start()
+    undo.push_async_callback(parts.limited.stop)
     await parts.data.dynamic_configs.start()
     undo.push_async_callback(parts.data.dynamic_configs.stop)
     if parts.tls is not None:

@@ -13,6 +13,7 @@ from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.server.broker.broker_listeners import check_listener
 from kbroker.server.broker.broker_peers import check_ways
+from kbroker.server.broker.operators_code import check_quota_callback
 from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
@@ -119,5 +120,5 @@ def _refuse_ensemble(config: KafkaConfig) -> None:
 
 _REFUSE = (
     _refuse_listeners, _refuse_authorizer, _refuse_addresses, _refuse_open_http, _refuse_ensemble,
-    _refuse_password_encoder,
+    _refuse_password_encoder, check_quota_callback,
 )  # fmt: skip

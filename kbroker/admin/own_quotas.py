@@ -1,0 +1,321 @@
+"""OwnQuotas: limits of clients by code of the operator, which `client.quota.callback.class` names.
+
+Law: the code runs on a thread of its own, and the loop never waits for it: the first request of a
+client does, and its next one after limits have changed. What raises, takes longer than `ANSWER_S`
+or says anything but a limit lifts none: what it said of the client before holds on. A client of
+whom it has never said anything may use nothing until it does. The log names it.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, ClassVar, Final, NamedTuple
+
+from kbroker.admin.own_code import Call, OwnCode
+from kbroker.clock import Clock
+from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
+from kbroker.quotas.client_quota_manager import (
+    ACCOUNTS_MAX,
+    ClientAccount,
+    ClientQuotaManager,
+    kept_name,
+)
+from kbroker.quotas.quota_entity import CLIENT_ID, DEFAULT, USER, EntityName, QuotaEntity
+from kbroker.quotas.rate import Windows
+from kbroker.rare_lines import RareLines, note_of
+
+_log = logging.getLogger(__name__)
+
+ANSWER_S: Final = 0.5
+AGAIN_MS: Final = 1_000  # after an answer that is none
+RESET_LOOK_S: Final = 1.0
+_ERROR_CHARACTERS: Final = 200
+
+_Key = tuple[str, str]
+_Limits = tuple[Limit, ...]  # in the order of kinds
+_Stored = dict[tuple[ClientQuotaType, EntityName, EntityName], float | None]
+
+
+class _Known(NamedTuple):
+    limits: _Limits
+    changes: int  # that the code had been told of
+    until_ms: float
+    is_said: bool  # by the code; else it has never said anything
+
+
+class _WrongAnswerError(Exception):
+    pass
+
+
+class OwnQuotas(ClientQuotaManager):
+    """The limits of a broker, and where those of the tree are told to the operator's code."""
+
+    asks_ahead: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        callback: Any,
+        clock: Clock,
+        windows: tuple[Windows, Windows],
+        on_change: Callable[[], None],
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        """`callback` has `quota_metric_tags` and `quota_limit`, and may have `update_quota`,
+        `remove_quota`, `quota_reset_required` and `close`. `on_change` is called after limits have
+        changed.
+        """
+        super().__init__(_Everybody(), *windows)
+        self._name = name
+        self._callback = callback
+        self._clock = clock
+        self._on_change = on_change
+        self._answer_s = answer_s
+        self._lines = RareLines()
+        self._code = OwnCode("client-quotas")
+        self._late: Call | None = None  # that has not been answered in time
+        self._known_clients: dict[_Key, _Known] = {}
+        self._asking: dict[_Key, asyncio.Task[None]] = {}
+        self._told: dict[tuple[EntityName, EntityName], Mapping[ClientQuotaType, float]] = {}
+        self._untold: _Stored = {}
+        self._is_telling = False
+        self._looking: asyncio.Task[None] | None = None
+        self.changes = 0
+        """The number of changes of the tree's limits so far."""
+        self._resets = 0
+
+    async def start(self) -> None:
+        """Count from now on, and look whether limits have changed elsewhere."""
+        self._on_change()
+        if hasattr(self._callback, "quota_reset_required"):
+            self._looking = asyncio.create_task(self._look_for_resets(), name="client-quotas")
+
+    async def stop(self) -> None:
+        """Ask no more, and let the code end, for which nobody waits for long."""
+        tasks = [*self._asking.values(), *([self._looking] if self._looking else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if hasattr(self._callback, "close") and self._late is None:
+            await self._outcome(self._callback.close)
+        self._code.stop()
+
+    # ---- limits of the tree
+
+    def put(self, entity: QuotaEntity, values: Mapping[str, float]) -> None:
+        """Tell the code of the limits that an entity has now. Raises ValueError for an address."""
+        if entity.ip is not None or entity.user is entity.client_id is None:
+            raise ValueError(f"{entity} has no limits of clients")
+        names = entity.user, entity.client_id
+        given = {kind: values[kind.value] for kind in ClientQuotaType if kind.value in values}
+        before = self._told.get(names, {})
+        if given == before:
+            return
+        self.changes += 1
+        if given:
+            self._told[names] = given
+        else:
+            del self._told[names]
+        for kind in ClientQuotaType:
+            if given.get(kind) != before.get(kind):
+                self._untold[kind, *names] = given.get(kind)
+        self._tell_changes()
+
+    def _tell_changes(self) -> None:
+        if self._is_telling or not self._untold:
+            return
+        some, self._untold = self._untold, {}
+        loop = asyncio.get_running_loop()
+        call = self._code.call(
+            self._pass_on, some, on_done=lambda: _on_loop(loop, self._passed_on, some)
+        )
+        self._is_telling = call is not None
+        if call is None:
+            self._untold = some
+            self._tell("there is no thread for it")
+
+    def _pass_on(self, some: _Stored) -> None:
+        """On its thread."""
+        for (kind, user, client_id), limit in some.items():
+            entity = {
+                key: None if name is DEFAULT else name
+                for key, name in ((USER, user), (CLIENT_ID, client_id))
+                if name is not None
+            }
+            try:
+                if limit is None:
+                    tell = getattr(self._callback, "remove_quota", None)
+                    arguments: tuple[Any, ...] = (kind.name, entity)
+                else:
+                    tell = getattr(self._callback, "update_quota", None)
+                    arguments = (kind.name, entity, limit)
+                if tell is not None:
+                    tell(*arguments)
+            except BaseException as error:
+                text = f"it raised {error!r} when told of a limit"[:_ERROR_CHARACTERS]
+                _log.error("client.quota.callback.class=%s: %s", self._name, text)
+
+    def _passed_on(self, _some: _Stored) -> None:
+        self._is_telling = False
+        self._forget()
+        self._tell_changes()
+
+    def _forget(self) -> None:
+        """Ask again about each client before its next request."""
+        self._resets += 1
+        self._on_change()
+
+    async def _look_for_resets(self) -> None:
+        while True:
+            await asyncio.sleep(RESET_LOOK_S)
+            if self._late is not None and not self._late.done.is_set():
+                continue
+            found = await self._outcome(self._has_reset)
+            if found is True:
+                self._forget()
+
+    def _has_reset(self) -> bool:
+        """On its thread."""
+        answers = [self._callback.quota_reset_required(kind.name) for kind in ClientQuotaType]
+        return any(answer is True for answer in answers)
+
+    # ---- limits of clients
+
+    def has(self, kind: ClientQuotaType) -> bool:  # noqa: ARG002  the code decides
+        return True
+
+    def ask(self, principal: str, client_id: str | None) -> Awaitable[None] | None:
+        """Find out what holds for a client; None: it is known."""
+        key = kept_name(principal), kept_name(client_id or "")
+        known = self._known_clients.get(key)
+        if known is not None and self._holds(known):
+            return None
+        task = self._asking.get(key)
+        if task is None:
+            asking = self._ask(key, principal, client_id or "")
+            task = self._asking[key] = asyncio.create_task(asking, name="client-quotas")
+        return asyncio.shield(task)  # others may wait for it
+
+    def account(self, principal: str, client_id: str | None, now_ms: float) -> ClientAccount:
+        """As that of its base. A client that nobody has asked about may use nothing."""
+        if (kept_name(principal), kept_name(client_id or "")) in self._known_clients:
+            return super().account(principal, client_id, now_ms)
+        return self._find(principal, client_id, now_ms)
+
+    def _limits_of(self, principal: str, client_id: str | None) -> _Limits:
+        known = self._known_clients.get((kept_name(principal), kept_name(client_id or "")))
+        return _nothing(principal, client_id or "") if known is None else known.limits
+
+    def _holds(self, known: _Known) -> bool:
+        return known.changes == self._resets and self._clock.monotonic_ms() < known.until_ms
+
+    async def _ask(self, key: _Key, principal: str, client_id: str) -> None:
+        try:
+            changes = self._resets
+            said = await self._outcome(self._said, principal, client_id)
+            before = self._known_clients.pop(key, None)
+            if said is not None:
+                known = _Known(said, changes, math.inf, is_said=True)
+            else:
+                until_ms = self._clock.monotonic_ms() + AGAIN_MS
+                limits = _nothing(principal, client_id) if before is None else before.limits
+                known = _Known(limits, changes, until_ms, before is not None and before.is_said)
+            if len(self._known_clients) >= ACCOUNTS_MAX:
+                del self._known_clients[next(iter(self._known_clients))]
+            self._known_clients[key] = known
+            if before is not None and before.limits != known.limits:
+                self._on_change()
+        finally:
+            del self._asking[key]
+
+    def _said(self, principal: str, client_id: str) -> _Limits:
+        """On its thread."""
+        limits = []
+        for kind in ClientQuotaType:
+            tags = self._callback.quota_metric_tags(kind.name, principal, client_id)
+            if not isinstance(tags, Mapping) or not all(
+                isinstance(each, str) for pair in tags.items() for each in pair
+            ):
+                raise _WrongAnswerError(
+                    f"quota_metric_tags said {_of(tags)}, and not a dict of texts"
+                )
+            limit = self._callback.quota_limit(kind.name, dict(tags))
+            limits.append(Limit(_limit_in(limit), _tags_in(tags)))
+        return tuple(limits)
+
+    async def _outcome(self, code: Callable[..., Any], *arguments: Any) -> Any:
+        """What code on the thread answers; None if it does not, which the log says."""
+        if self._late is not None and not self._late.done.is_set():
+            return self._tell("it is still at a former question")
+        self._late = None
+        loop = asyncio.get_running_loop()
+        done = asyncio.Event()
+        call = self._code.call(code, *arguments, on_done=lambda: _on_loop(loop, done.set))
+        if call is None:
+            return self._tell("there is no thread for it")
+        try:
+            async with asyncio.timeout(self._answer_s):
+                await done.wait()
+        except TimeoutError:
+            self._late = call
+            return self._tell(f"it has not answered within {self._answer_s:g} s")
+        if isinstance(call.error, _WrongAnswerError):
+            return self._tell(str(call.error))
+        if call.error is not None:
+            return self._tell(f"it raised {call.error!r}"[:_ERROR_CHARACTERS])
+        return call.answer
+
+    def _tell(self, reason: str) -> None:
+        left_out = self._lines.left_out("limits", reason, self._clock.monotonic_ms())
+        if left_out is not None:
+            _log.error(
+                "client.quota.callback.class=%s lifts no limit: %s%s",
+                self._name,
+                reason,
+                note_of(left_out),
+            )
+
+
+class _Everybody:
+    """A LimitSource that is not asked: limits are those of OwnQuotas."""
+
+    def has(self, _kind: ClientQuotaType, /) -> bool:
+        return True
+
+    def limit_of(self, _kind: ClientQuotaType, user: str, client_id: str | None, /) -> Limit:
+        return Limit(0.0, Tags(user, client_id or ""))
+
+
+def _nothing(principal: str, client_id: str) -> _Limits:
+    tags = Tags(principal.partition(":")[2], client_id)
+    return tuple(Limit(0.0, tags) for _ in ClientQuotaType)
+
+
+def _limit_in(limit: object) -> float | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        raise _WrongAnswerError(f"quota_limit said {_of(limit)}, and not a number or None")
+    if math.isnan(limit) or limit < 0:
+        raise _WrongAnswerError(f"quota_limit said {limit}, which is not a limit")
+    return None if math.isinf(limit) else float(limit)
+
+
+def _tags_in(tags: Mapping[str, str]) -> Tags:
+    others = tuple(sorted((k, v) for k, v in tags.items() if k not in (USER, CLIENT_ID)))
+    return Tags(tags.get(USER, ""), tags.get(CLIENT_ID, ""), others)
+
+
+def _of(answer: object) -> str:
+    return f"a value of type {type(answer).__name__}"
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: Any) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(call, *arguments)
