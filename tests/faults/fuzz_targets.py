@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from kbroker.admin.client_quota_changes import entity_at
 from kbroker.apis.registry import registered
+from kbroker.delegation_tokens.delegation_token import DelegationToken
 from kbroker.errors import KafkaError, ProtocolError
 from kbroker.log.disk.checkpoint import (
     CheckpointError,
@@ -32,6 +34,8 @@ from kbroker.log.segments.time_index import TimeIndex
 from kbroker.log.segments.transaction_index import TransactionIndex
 from kbroker.protocol.codec import decoder_of, encode
 from kbroker.protocol.header import RequestHeader, decode_request_header, encode_request_header
+from kbroker.quotas.client_limits import ClientLimits
+from kbroker.quotas.quota_entity import ADDRESS_KEYS, CLIENT_KEYS, QuotaError, limit_in
 from kbroker.record import record_batch
 from kbroker.record.compression import CODEC_NAMES, compress
 from kbroker.record.default_record import Record
@@ -44,9 +48,10 @@ from kbroker.sasl.plain import PlainServer, check_of, plain_token
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS, ScramCredential
 from kbroker.sasl.scram_messages import ScramError, parse_client_final, parse_client_first
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes import acl_znodes, admin_znodes
+from kbroker.zk.nodes import acl_znodes, admin_znodes, delegation_token_znodes
 from kbroker.zk.znode_json import ZnodeFormatError
 from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.faults.fuzz_frames import frames, read_frame
 from tests.golden.payload_frames import message_of
 from tests.properties.message_samples import random_struct
 
@@ -186,6 +191,51 @@ def _nodes() -> Iterable[bytes]:
     yield b'e{"version":1,"partitions":[{"topic":"t","partition":0}]}'
 
 
+def _read_quotas(data: bytes) -> object:
+    """A node of quotas: its type and name stand before it."""
+    place, _, node = data.partition(b"\n")
+    entity_type, _, name = place.decode(errors="replace").partition("/")
+    overrides = zk_paths.decode_config("/config", node)
+    entity = entity_at(entity_type, name)
+    keys = CLIENT_KEYS if entity.ip is None else ADDRESS_KEYS
+    values = {key: limit_in(key, overrides[key]) for key in keys if key in overrides}
+    limits = ClientLimits()
+    if entity.ip is None:
+        limits.put(entity, values)
+    return values, len(limits)
+
+
+def _quotas() -> Iterable[bytes]:
+    node = b'{"version":1,"config":{"producer_byte_rate":"1.0","controller_mutation_rate":"1e-3"}}'
+    for place in (b"users/ann", b"users/<default>/clients/a%40b", b"clients/<default>"):
+        yield place + b"\n" + node
+    yield b'ips/10.0.0.1\n{"version":1,"config":{"connection_creation_rate":"10"}}'
+    yield b'users/ann\n{"version":1,"config":{"request_percentage":"NaN","SCRAM-SHA-256":"salt"}}'
+
+
+def _read_token(data: bytes) -> object:
+    """A node of a delegation token, or of a change: what is read is written, and read again."""
+    token_id, _, node = data.partition(b"\n")
+    if not node:
+        return delegation_token_znodes.decode_change(data)
+    name = token_id.decode(errors="replace")
+    token = delegation_token_znodes.decode_token(name, node)
+    again = delegation_token_znodes.encode_token(token)
+    assert delegation_token_znodes.decode_token(name, again) == token
+    return token
+
+
+def _tokens() -> Iterable[bytes]:
+    yield b"wvSJ5G0lQ2eAKFgbS-tEkg"
+    token = DelegationToken(
+        token_id="t", owner="User:ann", requester="User:b/c", renewers=("User:ren", "User:*"),
+        issued_ms=1, expires_ms=2, ends_ms=3,
+    )  # fmt: skip
+    node = delegation_token_znodes.encode_token(token)
+    yield b"t\n" + node
+    yield b"t\n" + node.replace(b'"version":3', b'"version":2')
+
+
 def _read_credential(data: bytes) -> object:
     return ScramCredential.parse(SCRAM_MECHANISMS["SCRAM-SHA-256"], data.decode())
 
@@ -264,6 +314,9 @@ TARGETS = {
         Target("old-messages", _read_old, (KafkaError,), _old_messages),
         Target("logins", _read_login, (LoginRefusedError, ScramError), _logins),
         Target("nodes", _read_node, (ZnodeFormatError,), _nodes),
+        Target("quotas", _read_quotas, (ZnodeFormatError, QuotaError), _quotas),
+        Target("tokens", _read_token, (ZnodeFormatError,), _tokens),
+        Target("frames", read_frame, (ProtocolError,), frames),
         Target("credentials", _read_credential, (ValueError,), _credentials),
         Target("files", _read_file, (CheckpointError, SnapshotError), _files),
         Target("indexes", _read_index, (CorruptIndexError,), _indexes),
