@@ -8,7 +8,7 @@ from typing import Final
 
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
 from kbroker.quotas.client_limits import ClientQuotaType, Tags
-from kbroker.quotas.client_quota_manager import ClientQuotaManager
+from kbroker.quotas.client_quota_manager import ClientQuotaManager, MutationQuota
 
 _RESOURCES: Final = {
     ClientQuotaType.PRODUCE: ("Produce", "byte-rate"),
@@ -16,6 +16,7 @@ _RESOURCES: Final = {
     ClientQuotaType.REQUEST: ("Request", "request-time"),
     ClientQuotaType.CONTROLLER_MUTATION: ("ControllerMutation", "tokens"),
 }
+_MORE: Final = {"tokens": ("mutation-rate",)}  # made by MutationQuota alone
 _MEASURES = sorted({measure for _, measure in _RESOURCES.values()})
 _USER, _CLIENT_ID = "user", "clientId"
 
@@ -32,9 +33,9 @@ class QuotaMetrics:
         """Register the measures of all kinds of limits."""
         for tags in ((_USER, _CLIENT_ID), (_USER,), (_CLIENT_ID,)):
             for measure in _MEASURES:
+                names = (measure, "throttle-time", *_MORE.get(measure, ()))
                 metrics = tuple(
-                    Metric(MetricName("kafka.server", "quota", name), Kind.GAUGE)
-                    for name in (measure, "throttle-time")
+                    Metric(MetricName("kafka.server", "quota", name), Kind.GAUGE) for name in names
                 )
                 rows = partial(self._rows, measure, tags)
                 counters.add_table(Table(metrics, ("resource", *tags), rows))
@@ -47,8 +48,10 @@ class QuotaMetrics:
             if measure != wanted or tuple(named) != tags:
                 yield None
                 continue
-            values = quota.measured(now_ms), quota.throttle_ms(now_ms)
-            yield (resource, *named.values()), values
+            values = [quota.measured(now_ms), quota.throttle_ms(now_ms)]
+            if isinstance(quota, MutationQuota):
+                values.append(quota.made_per_s(now_ms))
+            yield (resource, *named.values()), tuple(values)
 
 
 def _named(tags: Tags) -> dict[str, str]:

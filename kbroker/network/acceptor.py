@@ -26,6 +26,7 @@ from kbroker.network.creation_rate import CreationRate
 from kbroker.network.listener_parts import ListenerParts
 from kbroker.network.processor import Processor
 from kbroker.protocol.request import ConnectionInfo
+from kbroker.quotas.rate import RecentMean
 
 _log = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)  # of the connections of all listeners
@@ -87,6 +88,7 @@ class Acceptor:
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         self._throttled: dict[socket.socket, asyncio.TimerHandle] = {}
+        self.address_pauses: RecentMean | None = None  # of connections that were beyond a rate
         self._next_index = 0
         self.rates: tuple[CreationRate, ...] = ()
         self.accepted = Counter()
@@ -215,6 +217,9 @@ class Acceptor:
         if not pause_ms:
             return False
         _log.debug("closing a connection from %s in %d ms: too many came", peer_host, pause_ms)
+        if self.address_pauses is None:
+            self.address_pauses = RecentMean()
+        self.address_pauses.record(pause_ms, loop.time() * 1000)
         if len(self._throttled) < THROTTLED_MAX:
             self._throttled[sock] = loop.call_later(pause_ms / 1000, self._close_throttled, sock)
         else:

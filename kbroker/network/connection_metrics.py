@@ -61,6 +61,10 @@ class ConnectionMetrics:
             for name in NAMES
         )
         counters.add_table(Table(authentications, _BY_LISTENER, self._authentications))
+        pauses = Metric(
+            MetricName("kafka.server", _SERVER, "ip-connection-accept-throttle-time"), Kind.GAUGE
+        )
+        counters.add_table(Table((pauses,), ("listener",), self._pauses_of_addresses))
         software = Metric(MetricName("kafka.server", _SERVER, "connections"), Kind.GAUGE)
         counters.add_table(Table((software,), (*_SOFTWARE, *_BY_LISTENER), self._by_software))
         answers = Metric(
@@ -95,6 +99,13 @@ class ConnectionMetrics:
             rates = self._authentication_rates[name]
             per_s = (rate.at(now_s, count) for rate, count in zip(rates, counts, strict=True))
             yield (name, _PROCESSOR), tuple(per_s)
+
+    def _pauses_of_addresses(self) -> Iterator[Row]:
+        """Of listeners at which an address has opened more connections than it may."""
+        for acceptor in self._server.acceptors:
+            if acceptor.address_pauses is not None:
+                mean_ms = acceptor.address_pauses.mean(self._now_s() * 1000)
+                yield (acceptor.listener_name,), (mean_ms,)
 
     def _by_software(self) -> Iterator[Row | None]:
         """Clients name their software as they like: beyond so many names, the rest is one."""

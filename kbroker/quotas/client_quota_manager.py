@@ -20,6 +20,7 @@ from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
 from kbroker.quotas.rate import (
     LONGEST_THROTTLE_MS,
     RecentMean,
+    SampledRate,
     TokenBucket,
     Windows,
     rounded_ms,
@@ -139,11 +140,12 @@ class RateQuota(Quota):
 class MutationQuota(Quota):
     """A limit of the changes that a controller makes for clients, in tokens of a bucket."""
 
-    __slots__ = ("_bucket",)
+    __slots__ = ("_bucket", "_made")
 
     def __init__(self, tags: Tags, limit: float, windows: Windows, now_ms: float) -> None:
         super().__init__(tags, limit, now_ms)
         self._bucket = TokenBucket(windows, limit, now_ms)
+        self._made = SampledRate(windows)
 
     def set_limit(self, limit: float) -> None:
         """Let tokens come at another rate; those that are there stay."""
@@ -153,7 +155,7 @@ class MutationQuota(Quota):
     def take(self, changes: float, now_ms: float) -> int:
         """Make changes whatever there is; returns for how long their client has to pause."""
         self.used_ms = now_ms
-        self._bucket.take(changes, now_ms)
+        self._take(changes, now_ms)
         return self._pause_ms(now_ms)
 
     def take_if_open(self, changes: float, now_ms: float) -> int:
@@ -161,12 +163,20 @@ class MutationQuota(Quota):
         self.used_ms = now_ms
         delay_ms = self._pause_ms(now_ms)
         if not delay_ms:
-            self._bucket.take(changes, now_ms)
+            self._take(changes, now_ms)
         return delay_ms
 
     def measured(self, now_ms: float) -> float:
         """How many changes may be made now."""
         return self._bucket.tokens(now_ms)
+
+    def made_per_s(self, now_ms: float) -> float:
+        """How many changes were made in a second, over all windows."""
+        return self._made.per_s(now_ms)
+
+    def _take(self, changes: float, now_ms: float) -> None:
+        self._bucket.take(changes, now_ms)
+        self._made.record(changes, now_ms)
 
     def _pause_ms(self, now_ms: float) -> int:
         delay_ms = self._bucket.throttle_ms(now_ms)

@@ -26,7 +26,9 @@ def test_whoever_has_used_a_limit_has_a_row_under_the_names_of_jmx_exporter() ->
     assert eve.fetch is not None
     ann.produce.use(100, 1_000)
     eve.fetch.use(20, 1_000)
-    quotas.account("User:bob", "b", 0)
+    bob = quotas.account("User:bob", "b", 0)
+    assert bob.mutations is not None
+    bob.mutations.take(5, 1_000)
 
     shown = {}
     for table, tags, values in filter(None, counters.samples()):
@@ -43,8 +45,12 @@ def test_whoever_has_used_a_limit_has_a_row_under_the_names_of_jmx_exporter() ->
         ("kafka_server_quota_throttle_time", "resource=Fetch clientId=e"): 0.0,
         ("kafka_server_quota_request_time", "resource=Request user=ann"): 0.0,
         ("kafka_server_quota_throttle_time", "resource=Request user=ann"): 0.0,
-        ("kafka_server_quota_tokens", "resource=ControllerMutation user=bob clientId=b"): 11.0,
+        ("kafka_server_quota_tokens", "resource=ControllerMutation user=bob clientId=b"): 6.0,
         ("kafka_server_quota_throttle_time", "resource=ControllerMutation user=bob clientId=b"): 0,
+        (
+            "kafka_server_quota_mutation_rate",
+            "resource=ControllerMutation user=bob clientId=b",
+        ): 0.5,
         ("kafka_server_quota_byte_rate", "resource=Fetch clientId=b"): 0.0,
         ("kafka_server_quota_throttle_time", "resource=Fetch clientId=b"): 0.0,
     }

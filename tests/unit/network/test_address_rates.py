@@ -9,9 +9,11 @@ import re
 import pytest
 
 from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.counters import CounterRegistry
 from kbroker.model import EndPoint
 from kbroker.network import acceptor, address_rates
 from kbroker.network.address_rates import AddressRates
+from kbroker.network.connection_metrics import ConnectionMetrics
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.quotas.rate import Windows
@@ -85,6 +87,16 @@ async def test_a_connection_beyond_the_rate_is_closed_after_a_pause_and_counts_n
     assert [await reader.read() for reader, _ in streams[1:]] == [b"", b""]  # both are closed
     await until(lambda: server.processor.connections == 1)
     assert server.quotas.total == 1
+    began_s = asyncio.get_running_loop().time()
+    counters = CounterRegistry()
+    ConnectionMetrics(server, began_s, lambda: began_s).register(counters)
+    (pauses,) = [
+        (tags, values)
+        for table, tags, values in filter(None, counters.samples())
+        if table.metrics[0].name.name == "ip-connection-accept-throttle-time"
+    ]
+    assert pauses[0] == ("A",)
+    assert 1 <= pauses[1][0] <= 20
     assert re.search(r"closing a connection from 127.0.0.1 in \d+ ms: too many came", caplog.text)
 
     monkeypatch.setattr(acceptor, "THROTTLED_MAX", 1)
