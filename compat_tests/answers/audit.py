@@ -10,29 +10,31 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from compat_tests.answers.logins import SETTINGS
-from compat_tests.answers.rules import (
+from compat_tests.answers.authorized import (
     ACL_AUTHORIZER,
+    LOGINS_AND_RIGHTS,
+    Authorized,
+    listeners,
+    with_zookeeper,
+)
+from compat_tests.answers.rules import (
     ALLOW,
     CLUSTER,
     CREATE_ACLS,
     GROUP,
     LITERAL,
     PREFIXED,
-    RIGHTS,
     TOPIC,
     Played,
     requests,
 )
 from compat_tests.conftest import BrokerProcess
 from compat_tests.running import apache_kafka
-from compat_tests.running.apache_directories import ApacheBroker
-from compat_tests.running.shared_zookeeper import fresh_chroot
 
 RECORDED = Path(__file__).with_name("audit.json")
 READ, DESCRIBE, DESCRIBE_CONFIGS = 3, 8, 10
@@ -55,14 +57,7 @@ DIFFERENT = {
 """Lines that Apache Kafka alone has, as patterns, with the reason for it."""
 
 
-class Heard(NamedTuple):
-    """A broker, and its log."""
-
-    played: Played
-    log: Callable[[], str]
-
-
-def lines_of(heard: Heard) -> list[str]:
+def lines_of(broker: Authorized) -> list[str]:
     """Play every kind of request, and return the different lines of the audit log."""
     rules = [
         {
@@ -71,22 +66,23 @@ def lines_of(heard: Heard) -> list[str]:
         }
         for kind, name, pattern, operation in RULES
     ]  # fmt: skip
-    heard.played.changed(CREATE_ACLS, 3, {"creations": rules})
-    _begin_groups(heard.played)
-    answer = heard.played.changed(3, 8, {"topics": None})
+    played = Played(broker)
+    played.changed(CREATE_ACLS, 3, {"creations": rules})
+    _begin_groups(played)
+    answer = played.changed(3, 8, {"topics": None})
     level = {"name": "kafka.authorizer.logger", "config_operation": 0, "value": "TRACE"}
     resource = {
         "resource_type": _BROKER_LOGGER,
         "resource_name": str(int(answer.brokers[0].node_id)),
         "configs": [level],
     }
-    altered = heard.played.changed(
+    altered = played.changed(
         _INCREMENTAL_ALTER_CONFIGS, 0, {"resources": [resource], "validate_only": False}
     )
     assert int(altered.responses[0].error_code) == 0, altered
     for key, version, values in requests():
-        heard.played.asked(key, version, values)
-    found = {f"{level} {line}" for level, line in _LINE.findall(heard.log())}
+        played.asked(key, version, values)
+    found = {f"{level} {line}" for level, line in _LINE.findall(broker.log())}
     return sorted(found)
 
 
@@ -101,39 +97,19 @@ def _begin_groups(played: Played) -> None:
 
 
 @contextmanager
-def kbroker() -> Iterator[Heard]:
-    """A kbroker with an authorizer."""
+def kbroker() -> Iterator[Authorized]:
+    """A kbroker with an authorizer, whose log is kept."""
     with tempfile.TemporaryDirectory(prefix="audit-") as root:
         inside, port = apache_kafka.free_port(), apache_kafka.free_port()
-        settings = {**SETTINGS, **RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
-        settings["listeners"] = _listeners(inside, port)
+        settings = {**LOGINS_AND_RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
+        settings["listeners"] = listeners(inside, port)
         options = [part for pair in settings.items() for part in ("--override", "=".join(pair))]
         broker = BrokerProcess(Path(root) / "data", tuple(options), inside)
         broker.start()
         try:
-            yield Heard(Played(broker.bootstrap, port, settles=False), broker.log_text)
+            yield Authorized(broker.bootstrap, port, settles=False, log=broker.log_text)
         finally:
             broker.stop()
-
-
-@contextmanager
-def apache() -> Iterator[Heard]:
-    """Apache Kafka 3.9.2 with AclAuthorizer."""
-    with tempfile.TemporaryDirectory(prefix="audit-") as root:
-        inside, port = apache_kafka.free_port(), apache_kafka.free_port()
-        settings = {**SETTINGS, **RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
-        settings["listeners"] = _listeners(inside, port)
-        settings["zookeeper.session.timeout.ms"] = "30000"  # of a busy machine
-        broker = ApacheBroker(Path(root) / "data", fresh_chroot(), settings=settings, port=inside)
-        broker.start()
-        try:
-            yield Heard(Played(broker.bootstrap, port, settles=False), broker.log_text)
-        finally:
-            broker.stop()
-
-
-def _listeners(inside: int, port: int) -> str:
-    return f"PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{port}"
 
 
 def unexplained(ours: list[str], theirs: list[str]) -> list[str]:
@@ -150,12 +126,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true")
     arguments: Any = parser.parse_args()
-    with apache() as heard:
-        theirs = lines_of(heard)
+    with with_zookeeper() as broker:
+        theirs = lines_of(broker)
     if arguments.record:
         RECORDED.write_text(json.dumps(theirs, indent=0) + "\n")
-    with kbroker() as heard:
-        ours = lines_of(heard)
+    with kbroker() as broker:
+        ours = lines_of(broker)
     found = unexplained(ours, theirs)
     for line in found:
         print(line)

@@ -12,26 +12,19 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from compat_tests.answers.logins import AUTHENTICATE, HANDSHAKE, SETTINGS, listening, plain
+from compat_tests.answers.authorized import THEIRS, Authorized, kbroker
+from compat_tests.answers.logins import AUTHENTICATE, HANDSHAKE, plain
 from compat_tests.clients.raw_connection import ClosedError, RawConnection
-from compat_tests.running import apache_kafka
-from compat_tests.running.apache_directories import ApacheBroker
-from compat_tests.running.shared_zookeeper import fresh_chroot
 from compat_tests.wire.record_bytes import Batch
 
 RECORDED = Path(__file__).with_name("rules.json")
-ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-RIGHTS = {"super.users": "User:ANONYMOUS", "auto.create.topics.enable": "false"}
 SEQUENCES, RECORDED_SEQUENCES = 250, 60
 TOPICS = ("t", "to", "open")
 DENIED = {29, 30, 31, 53, 65}
@@ -52,11 +45,11 @@ Outcome = list[str]
 class Played:
     """A broker with a super user's connection and one of a user who needs rules."""
 
-    def __init__(self, bootstrap: str, port: int, *, settles: bool) -> None:
-        self.bootstrap = bootstrap  # of the administrator
-        self.admin = RawConnection(bootstrap, 20)
-        self._port = port
-        self._pause_s = SETTLES_S if settles else 0.0
+    def __init__(self, broker: Authorized) -> None:
+        self.bootstrap = broker.bootstrap  # of the administrator
+        self.admin = RawConnection(broker.bootstrap, 20)
+        self._port = broker.port
+        self._pause_s = SETTLES_S if broker.settles else 0.0
         self.user = self._logged_in()
         topics = [{"name": n, "num_partitions": 1, "replication_factor": 1} for n in TOPICS]
         self.admin.call(19, 5, topics=topics, timeout=10_000)
@@ -246,50 +239,6 @@ def play(played: Played, count: int) -> dict[str, Outcome]:
     return {str(seed): sequence(played, seed) for seed in range(count)}
 
 
-@contextmanager
-def kbroker() -> Iterator[Played]:
-    """A kbroker with an authorizer."""
-    settings = {**SETTINGS, **RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
-    with listening(settings, "SASL_PLAINTEXT") as broker:
-        port = broker.ports["PLAINTEXT"]
-        yield Played(f"127.0.0.1:{port}", broker.ports["SASL_PLAINTEXT"], settles=False)
-
-
-@contextmanager
-def with_zookeeper() -> Iterator[Played]:
-    """Apache Kafka 3.9.2 with AclAuthorizer."""
-    with tempfile.TemporaryDirectory(prefix="rules-") as root:
-        port, inside = apache_kafka.free_port(), apache_kafka.free_port()
-        listeners = f"PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{port}"
-        settings = SETTINGS | RIGHTS | {"authorizer.class.name": ACL_AUTHORIZER}
-        settings["zookeeper.session.timeout.ms"] = "30000"  # of a busy machine
-        broker = ApacheBroker(
-            Path(root) / "data", fresh_chroot(), settings=settings | {"listeners": listeners},
-            port=inside,
-        )  # fmt: skip
-        broker.start()
-        try:
-            yield Played(broker.bootstrap, port, settles=False)
-        finally:
-            broker.stop()
-
-
-@contextmanager
-def with_kraft() -> Iterator[Played]:
-    """Apache Kafka 4.3.1 with StandardAuthorizer."""
-    port = apache_kafka.free_port()
-    settings = SETTINGS | RIGHTS | {"authorizer.class.name": STANDARD_AUTHORIZER}
-    listeners = {"SASL_PLAINTEXT": port}
-    with apache_kafka.broker(apache_kafka.NEWEST, settings, listeners) as (bootstrap, _):
-        yield Played(bootstrap, port, settles=True)
-
-
-THEIRS: dict[str, Callable[[], Any]] = {
-    apache_kafka.ZOOKEEPER_LINE: with_zookeeper,
-    apache_kafka.NEWEST: with_kraft,
-}
-
-
 DIFFERENT = {
     "29.12": "whether the coordinator of a group has begun its work, at that moment",
 }
@@ -324,13 +273,13 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=SEQUENCES)
     arguments = parser.parse_args()
     theirs: dict[str, dict[str, Outcome]] = {}
-    for version, broker in THEIRS.items():
-        with broker() as played:
-            theirs[version] = play(played, arguments.sequences)
+    for version, start in THEIRS.items():
+        with start() as broker:
+            theirs[version] = play(Played(broker), arguments.sequences)
     if arguments.record:
         record(theirs)
-    with kbroker() as played:
-        ours = play(played, arguments.sequences)
+    with kbroker() as broker:
+        ours = play(Played(broker), arguments.sequences)
     apart = sum(
         one != other
         for each in zip(*(t.values() for t in theirs.values()), strict=True)

@@ -12,7 +12,7 @@ from compat_tests.answers.audit import RECORDED, kbroker, lines_of, unexplained
 def test_decisions_are_logged_as_apache_kafka_logs_them(target: str) -> None:
     if target != "kbroker":
         pytest.skip("starts a kbroker with an authorizer")
-    with kbroker() as heard:
-        ours = lines_of(heard)
+    with kbroker() as broker:
+        ours = lines_of(broker)
 
     assert unexplained(ours, json.loads(RECORDED.read_text())) == []

@@ -8,15 +8,17 @@ import json
 
 import pytest
 
+from compat_tests.answers.authorized import kbroker
 from compat_tests.answers.logins import unexplained
-from compat_tests.answers.tokens import DIFFERENT, RECORDED, kbroker, play
+from compat_tests.answers.token_steps import Stage
+from compat_tests.answers.tokens import DIFFERENT, RECORDED, WITH_TOKENS, play
 
 
 def test_delegation_tokens_are_answered_as_apache_kafka_answers_them(target: str) -> None:
     if target != "kbroker":
         pytest.skip("starts a kbroker with tokens")
-    with kbroker() as stage:
-        ours = play(stage)
+    with kbroker(WITH_TOKENS) as broker:
+        ours = play(Stage(broker))
 
     assert len(ours) >= 60
     assert unexplained(ours, json.loads(RECORDED.read_text()), DIFFERENT) == []

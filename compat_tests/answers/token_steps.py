@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from compat_tests.answers.authorized import Authorized
 from compat_tests.answers.logins import (
     AUTHENTICATE,
     HANDSHAKE,
@@ -43,10 +44,10 @@ class Token(NamedTuple):
 class Stage:
     """One broker, its users, and the tokens of the sequence that is played."""
 
-    def __init__(self, bootstrap: str, port: int, *, settles: bool) -> None:
-        self.admin = RawConnection(bootstrap, 20)
-        self.port = port
-        self._pause_s = SETTLES_S if settles else 0.0
+    def __init__(self, broker: Authorized) -> None:
+        self.admin = RawConnection(broker.bootstrap, 20)
+        self.port = broker.port
+        self._pause_s = SETTLES_S if broker.settles else 0.0
         self._users: dict[str, RawConnection] = {}
         self.tokens: dict[str, Token] = {}
         self.player: Player | None = None

@@ -11,26 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from compat_tests.answers.logins import (
-    LISTENER,
-    MODULE,
-    SETTINGS,
-    listening,
-    unexplained,
-)
+from compat_tests.answers.authorized import LOGINS_AND_RIGHTS, THEIRS, kbroker
+from compat_tests.answers.logins import LISTENER, MODULE, unexplained
 from compat_tests.answers.logins_different import Different
 from compat_tests.answers.rules import (
-    ACL_AUTHORIZER,
     DENY,
     PREFIXED,
-    RIGHTS,
-    STANDARD_AUTHORIZER,
     TOKEN,
     TOPIC,
     USER,
@@ -51,16 +41,12 @@ from compat_tests.answers.token_steps import (
     sees_topic,
     wait,
 )
-from compat_tests.running import apache_kafka
-from compat_tests.running.apache_directories import ApacheBroker
-from compat_tests.running.shared_zookeeper import fresh_chroot
 
 RECORDED = Path(__file__).with_name("tokens.json")
 DESCRIBES, CREATES_TOKENS, DESCRIBES_TOKENS = 8, 13, 14
 SECRET = "the secret of all brokers"
 WITH_TOKENS = {
-    **SETTINGS,
-    **RIGHTS,
+    **LOGINS_AND_RIGHTS,
     "delegation.token.secret.key": SECRET,
     f"{LISTENER}plain.sasl.jaas.config": (
         f"{MODULE}.plain.PlainLoginModule required"
@@ -281,49 +267,6 @@ def play(stage: Stage) -> dict[str, list[str]]:
     return found
 
 
-@contextmanager
-def kbroker() -> Iterator[Stage]:
-    """A kbroker with tokens and an authorizer."""
-    settings = {**WITH_TOKENS, "authorizer.class.name": ACL_AUTHORIZER}
-    with listening(settings, "SASL_PLAINTEXT") as broker:
-        port = broker.ports["PLAINTEXT"]
-        yield Stage(f"127.0.0.1:{port}", broker.ports["SASL_PLAINTEXT"], settles=False)
-
-
-@contextmanager
-def with_zookeeper() -> Iterator[Stage]:
-    """Apache Kafka 3.9.2."""
-    with tempfile.TemporaryDirectory(prefix="tokens-") as root:
-        port, inside = apache_kafka.free_port(), apache_kafka.free_port()
-        listeners = f"PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{port}"
-        settings = WITH_TOKENS | {"authorizer.class.name": ACL_AUTHORIZER, "listeners": listeners}
-        settings["zookeeper.session.timeout.ms"] = "30000"  # of a busy machine
-        broker = ApacheBroker(
-            Path(root) / "data", fresh_chroot(), settings=settings, port=inside
-        )  # fmt: skip
-        broker.start()
-        try:
-            yield Stage(broker.bootstrap, port, settles=False)
-        finally:
-            broker.stop()
-
-
-@contextmanager
-def with_kraft() -> Iterator[Stage]:
-    """Apache Kafka 4.3.1."""
-    port = apache_kafka.free_port()
-    settings = WITH_TOKENS | {"authorizer.class.name": STANDARD_AUTHORIZER}
-    listeners = {"SASL_PLAINTEXT": port}
-    with apache_kafka.broker(apache_kafka.NEWEST, settings, listeners) as (bootstrap, _):
-        yield Stage(bootstrap, port, settles=True)
-
-
-THEIRS: dict[str, Callable[[], Any]] = {
-    apache_kafka.ZOOKEEPER_LINE: with_zookeeper,
-    apache_kafka.NEWEST: with_kraft,
-}
-
-
 _ENUMERATION = "who does not exist is asked for a proof, too: nobody learns which tokens there are"
 _REFUSED = (
     "58 Authentication failed during {} due to invalid credentials with SASL mechanism "
@@ -365,14 +308,14 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     record = parser.parse_args().record
     theirs: dict[str, dict[str, list[str]]] = {}
-    for version, broker in THEIRS.items():
-        with broker() as stage:
-            theirs[version] = play(stage)
+    for version, start in THEIRS.items():
+        with start(WITH_TOKENS) as broker:
+            theirs[version] = play(Stage(broker))
     if record:
         text = json.dumps(theirs, ensure_ascii=False)
         RECORDED.write_text(re.sub(r'(\]|\{)(, |)"(?=[^"]+": [\[{])', r'\1\2\n"', text) + "\n")
-    with kbroker() as stage:
-        ours = play(stage)
+    with kbroker(WITH_TOKENS) as broker:
+        ours = play(Stage(broker))
     lines = unexplained(ours, theirs, DIFFERENT)
     apart = sum(theirs["3.9.2"][name] != theirs["4.3.1"][name] for name in ours)
     print(f"{len(ours)} sequences, {len(lines)} unexplained; {apart} differ between theirs")

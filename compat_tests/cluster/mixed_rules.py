@@ -16,15 +16,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from compat_tests.answers.authorized import ACL_AUTHORIZER, RIGHTS
 from compat_tests.answers.rules import (
-    ACL_AUTHORIZER,
     CREATE_ACLS,
     DELETE_ACLS,
     DESCRIBE_ACLS,
     EVERYTHING,
     LITERAL,
     PREFIXED,
-    RIGHTS,
     TOPIC,
 )
 from compat_tests.clients.raw_connection import RawConnection

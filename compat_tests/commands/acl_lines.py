@@ -13,7 +13,8 @@ import re
 import time
 from pathlib import Path
 
-from compat_tests.answers.rules import SETTLES_S, THEIRS, kbroker
+from compat_tests.answers.authorized import THEIRS, kbroker
+from compat_tests.answers.rules import SETTLES_S
 from compat_tests.commands.tool_runner import run_tool
 from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
 
@@ -96,9 +97,9 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     if parser.parse_args().record:
         theirs = {}
-        for version, broker in THEIRS.items():
-            with broker() as played:
-                theirs[version] = play(played.bootstrap, version, SETTLES_S)
+        for version, start in THEIRS.items():
+            with start() as broker:
+                theirs[version] = play(broker.bootstrap, version, SETTLES_S)
         text = json.dumps(theirs, ensure_ascii=False)
         RECORDED.write_text(re.sub(r'(\[|, )(?=\["\d)', r"\1\n", text) + "\n")
     print(*differences(), sep="\n")
@@ -108,8 +109,8 @@ def differences() -> list[str]:
     """A line for each command line that ends otherwise at kbroker."""
     found = []
     for version, theirs in json.loads(RECORDED.read_text()).items():
-        with kbroker() as played:
-            ours = play(played.bootstrap, version)
+        with kbroker() as broker:
+            ours = play(broker.bootstrap, version)
         found += [
             f"{version} {line}:\n  {one}\n  {other}"
             for line, one, other in zip(LINES, ours, theirs, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kbroker.acl.acl import AclOperation, AclResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.fetch_quota import pause_of
+from kbroker.apis.fetch_quota import pauses
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
 from kbroker.errors import ErrorCode
@@ -127,19 +127,13 @@ def answered(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fe
     """Return the answer to a request of which this was read."""
     if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
         settle_codes(answers)
-    pause_ms = 0
-    if ctx.services.quotas is not None:
-        pause = pause_of(ctx, context, answers)
-        if isinstance(pause, FetchResponse):
-            return pause
-        pause_ms = pause
+    if ctx.services.quotas is not None and pauses(ctx, context, answers):
+        return context.throttled()
     if context.origin.is_follower:
         ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
     else:
         count_sent(context.asked_for)
     response = context.response(answers)
-    response.throttle_time_ms = pause_ms
-    response.is_counted = ctx.services.quotas is not None
     for data in answers:  # a generator in `any` takes three times as long
         if data.error_code:
             leaders = explain(ctx, context.asked_for, answers, context.origin)

@@ -23,7 +23,7 @@ from kbroker.apis.fetch_answers import (
     with_refused,
     without_revoked,
 )
-from kbroker.apis.fetch_quota import pause_of
+from kbroker.apis.fetch_quota import pauses
 from kbroker.apis.large_requests import let_go
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -68,12 +68,8 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
     answers = outcome if isinstance(outcome, list) else await outcome
     if context.is_over:
         return context.end()
-    pause_ms = 0
-    if ctx.services.quotas is not None:
-        pause = pause_of(ctx, context, answers)
-        if isinstance(pause, FetchResponse):
-            return pause
-        pause_ms = pause
+    if ctx.services.quotas is not None and pauses(ctx, context, answers):
+        return context.throttled()
     context.begin_response()
     leaders: set[int] = set()
     allowed = iter(answers)
@@ -88,8 +84,6 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
         context.add(some, told)
         await turn()
     response = context.end()
-    response.throttle_time_ms = pause_ms
-    response.is_counted = ctx.services.quotas is not None
     await let_go(asked_for)
     if leaders:
         add_leader_addresses(ctx, leaders, response)

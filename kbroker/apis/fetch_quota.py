@@ -35,15 +35,16 @@ def restrict(ctx: RequestContext, params: FetchParams) -> None:
         params.min_bytes = min(params.min_bytes, params.max_bytes)
 
 
-def pause_of(
+def pauses(
     ctx: RequestContext, context: FetchContext, answers: Iterable[FetchResponse.PartitionData]
-) -> FetchResponse | int:
-    """Count what a consumer is about to get: returns the empty answer of one that has to pause
-    instead, or for how long it pauses after it has got this.
+) -> bool:
+    """Count what a consumer is about to get, and note for how long it has to pause. Returns whether
+    it gets nothing, and not this before its pause.
     """
+    context.is_counted = True
     account = _account_of(ctx)
     if account is None or context.origin.is_follower:
-        return 0
+        return False
     now_ms = ctx.services.clock.monotonic_ms()
     delay_ms = 0
     if account.request is not None:
@@ -51,13 +52,11 @@ def pause_of(
     if account.fetch is not None:
         size = _size_of(answers, whole=context.session is None)
         if not delay_ms and _would_starve(account.fetch, size, now_ms):
-            return max(account.fetch.use(size, now_ms), _worth_ms(account.fetch, size))
+            context.pause_ms = max(account.fetch.use(size, now_ms), _worth_ms(account.fetch, size))
+            return False
         delay_ms = max(delay_ms, _count(account.fetch, size, delay_ms, now_ms))
-    if not delay_ms:
-        return 0
-    empty = context.throttled(delay_ms)
-    empty.is_counted = True
-    return empty
+    context.pause_ms = delay_ms
+    return delay_ms > 0
 
 
 def _account_of(ctx: RequestContext) -> ClientAccount | None:

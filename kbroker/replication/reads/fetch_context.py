@@ -8,6 +8,7 @@ partitions is done at once (`of`, `response`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -47,7 +48,9 @@ class FetchContext:
         "_sessions",
         "_topics",
         "asked_for",
+        "is_counted",
         "origin",
+        "pause_ms",
         "session",
     )
 
@@ -65,6 +68,8 @@ class FetchContext:
         self._connection = connection
         self._named: dict[Hashable, FetchPartition] = {}
         self._topics: dict[Hashable, FetchResponse.FetchableTopicResponse] = {}
+        self.is_counted = False  # against the limits of its client
+        self.pause_ms = 0  # for which its client has to pause
         self.asked_for: list[FetchPartition] = []
         self.origin = origin = ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
         self.session: FetchSession | None = None
@@ -177,7 +182,7 @@ class FetchContext:
             self.add(self.asked_for, answers)
             return self.end()
         self._put(zip(self.asked_for, answers, strict=True))
-        return FetchResponse(responses=list(self._topics.values()))
+        return self._made(responses=list(self._topics.values()))
 
     def begin_response(self) -> None:
         """Begin the response, and with it a new session if one is wanted and there is room."""
@@ -213,12 +218,12 @@ class FetchContext:
                 session.answered((asked.topic_id.int, place[1]) if by_id else place, asked, data)
         return news
 
-    def throttled(self, throttle_ms: int) -> FetchResponse:
+    def throttled(self) -> FetchResponse:
         """The answer to a client that has to pause: empty, and its session goes on as if nothing
         had been read.
         """
         session = self.session
-        response = FetchResponse(throttle_time_ms=throttle_ms)
+        response = self._made()
         if session is not None:
             response.session_id = session.session_id
             if self.is_over:
@@ -239,10 +244,15 @@ class FetchContext:
                 self._sessions.remove(session_id)
                 session_id = NO_SESSION
         elif self.is_over:  # another request of the session came while this one waited
-            return FetchResponse(
+            return self._made(
                 error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id
             )
-        return FetchResponse(session_id=session_id, responses=list(self._topics.values()))
+        return self._made(session_id=session_id, responses=list(self._topics.values()))
+
+    def _made(self, **fields: Any) -> FetchResponse:
+        response = FetchResponse(throttle_time_ms=self.pause_ms, **fields)
+        response.is_counted = self.is_counted
+        return response
 
     def _put(self, pairs: Iterable[tuple[FetchPartition, PartitionData]]) -> None:
         topics, by_id = self._topics, self.origin.uses_topic_ids
