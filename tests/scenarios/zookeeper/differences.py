@@ -21,8 +21,6 @@ from tests.fakes.trees.recording_tree import Transaction, Write
 # Events of parts that are not there yet. They are written by hand as they stand in the fixture, and
 # whatever comes later must leave them alone.
 NOT_THERE_YET = {
-    10: "client quotas",
-    11: "client quotas",
     14: "ACLs",
     15: "ACLs",
 }

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
+from kbroker.admin.client_quota_changes import alter_quotas
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.scram_users import UserChange
 from kbroker.admin.topic_admin import TopicAdmin
@@ -18,6 +19,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.state_machines.reassignment_phases import AlterPartitionReassignments
 from kbroker.controller.state_machines.requested_elections import ElectionType, ElectLeaders
 from kbroker.model import EndPoint, TopicPartition
+from kbroker.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -187,6 +189,22 @@ class ReplayCluster(FollowingCluster):
         change = UserChange(set(deleted), stored or {})
         await self.controller.configs.change_user(name, change.applied)
 
+    async def alter_quota(
+        self, entity: Mapping[str, str | None], key: str, value: float | None
+    ) -> None:
+        """Set a quota of an entity, or remove it."""
+        quotas = AlterClientQuotasRequest
+        entry = quotas.EntryData(
+            entity=[
+                quotas.EntityData(entity_type=kind, entity_name=name)
+                for kind, name in entity.items()
+            ],
+            ops=[quotas.OpData(key=key, value=float(value or 0), remove=value is None)],
+        )
+        change = self.controller.configs.change_entity
+        (error,) = (await alter_quotas(change, _itself, [entry], is_stored=True)).values()
+        assert error is None, error
+
     async def reassign(self, partition: TopicPartition, target: tuple[int, ...] | None) -> None:
         event = AlterPartitionReassignments({partition: target})
         answers = await self.controller.controller.ask(event)
@@ -225,6 +243,10 @@ class ReplayCluster(FollowingCluster):
             "follower.replication.throttled.replicas": followers,
         }
         await self.alter_configs(self.controller, TOPIC, "moving", changes)
+
+
+async def _itself(address: str) -> str:
+    return address
 
 
 def topic_ids() -> Iterator[UUID]:

@@ -155,6 +155,22 @@ async def move_slowly(cluster: ReplayCluster) -> None:
     await cluster.reassign(MOVING[0], (1,))
 
 
+async def set_quotas(cluster: ReplayCluster) -> None:
+    produce, connections = "producer_byte_rate", "connection_creation_rate"
+    for entity, key, value in (
+        ({"client-id": "app-1"}, produce, 100_000),
+        ({"client-id": None}, "consumer_byte_rate", 200_000),
+        ({"user": "alice"}, "request_percentage", 50),
+        ({"user": None}, "controller_mutation_rate", 10),
+        ({"user": "alice", "client-id": "app-1"}, produce, 1),
+        ({"user": "alice", "client-id": None}, produce, 2),
+        ({"user": "a b/c@d", "client-id": "x y"}, produce, 3),
+        ({"ip": "127.0.0.1"}, connections, 1_000),
+        ({"ip": None}, connections, 2_000),
+    ):
+        await cluster.alter_quota(entity, key, value)
+
+
 async def set_credentials(cluster: ReplayCluster) -> None:
     """Those of the fixture, whose passwords nobody knows any more."""
     for transaction in transactions_of("12-scram-users-set"):
@@ -204,6 +220,8 @@ ACTIONS: dict[int, Callable[[ReplayCluster], Awaitable[None]]] = {
     7: topic_config({"min.insync.replicas": None}),
     8: lambda c: c.alter_configs(c.brokers[1], BROKER, "1", {"log.cleaner.threads": "2"}),
     9: lambda c: c.alter_configs(c.controller, BROKER, "", {"message.max.bytes": "2000000"}),
+    10: set_quotas,
+    11: lambda c: c.alter_quota({"client-id": "app-1"}, "producer_byte_rate", None),
     12: set_credentials,
     13: lambda c: c.alter_user("bob", deleted=["SCRAM-SHA-512"]),
     16: lambda c: c.allocate_producer_ids(),
