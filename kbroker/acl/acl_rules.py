@@ -95,7 +95,7 @@ class AclRules:
         return found
 
     def known_somewhere(self, *asked: *Somewhere) -> bool | None:
-        """What `is_granted_somewhere` answers, if that is known without a look at many rules."""
+        """The answer of `is_granted_somewhere`, if it is known without a look at many rules."""
         return True if asked[0] in self._super_users.names else self._somewhere.get(asked)
 
     def look_somewhere(self, *asked: *Somewhere) -> Iterator[None]:

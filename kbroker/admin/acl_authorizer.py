@@ -27,7 +27,7 @@ from kbroker.zk.nodes.acls import Change, Refusal, ZkAcls
 from kbroker.zk.zk_utils import ZkUtils
 
 _READ_AT_ONCE = 32
-_REPLACED_AT_ONCE = 5_000  # patterns: a few milliseconds
+REPLACED_AT_ONCE = 5_000  # patterns: a few milliseconds
 _LOOKS = 3  # while rules change, before it is looked without a turn for others
 _LOOKED_THROUGH = 500  # rules, for the one that decides: a millisecond
 
@@ -125,7 +125,7 @@ class AclAuthorizer:
             for some in slices(patterns, _READ_AT_ONCE):
                 found |= await self._stored.read(some)
                 await turn()
-            if len(found) <= _REPLACED_AT_ONCE:
+            if len(found) <= REPLACED_AT_ONCE:
                 self.rules.replace(found)
             else:
                 await self._replace_many(found)

@@ -33,7 +33,7 @@ PutAddress = Callable[[str | None, int | None], None]
 
 
 class LimitsOfClients(Protocol):
-    """What gets the limits of users and client ids."""
+    """Keeps or passes on the limits of users and client ids."""
 
     changes: int
 

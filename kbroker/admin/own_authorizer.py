@@ -60,7 +60,8 @@ class OwnAuthorizer:
         self._took_all = f"it has taken {answer_s:g} s for questions of one turn of the loop"
         self._lines = RareLines()
         self._code = OwnCode("authorizer")
-        self._late: Call | None = None  # that has not been answered in time
+        self.late: Call | None = None
+        """The question that has not been answered in time, whether or not it has been since."""
         self._left_s: float | None = None  # for questions of this turn of the loop; None: a new one
 
     async def start(self) -> None:
@@ -97,10 +98,10 @@ class OwnAuthorizer:
         operation: AclOperation,
         resource: AclResource,
     ) -> bool:
-        if self._late is not None and not self._late.done.is_set():
+        if self.late is not None and not self.late.done.is_set():
             self._tell("it is still at a former question")
             return False
-        self._late = None
+        self.late = None
         if self._left_s is None:
             self._left_s = self._answer_s
             asyncio.get_running_loop().call_soon(self._next_turn)
@@ -129,7 +130,7 @@ class OwnAuthorizer:
         is_answered = asked.done.wait(left_s)
         self._left_s = left_s - (perf_counter() - began_s)
         if not is_answered:
-            self._late = asked
+            self.late = asked
             is_first = left_s == self._answer_s
             late = f"it has not answered within {self._answer_s:g} s"
             self._tell(late if is_first else self._took_all)

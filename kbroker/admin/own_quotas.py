@@ -79,7 +79,8 @@ class OwnQuotas(ClientQuotaManager):
         self._answer_s = answer_s
         self._lines = RareLines()
         self._code = OwnCode("client-quotas")
-        self._late: Call | None = None  # that has not been answered in time
+        self.late: Call | None = None
+        """The call that has not been answered in time, whether or not it has been since."""
         self._known_clients: dict[_Key, _Known] = {}
         self._asking: dict[_Key, asyncio.Task[None]] = {}
         self._told: dict[tuple[EntityName, EntityName], Mapping[ClientQuotaType, float]] = {}
@@ -102,7 +103,7 @@ class OwnQuotas(ClientQuotaManager):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if hasattr(self._callback, "close") and self._late is None:
+        if hasattr(self._callback, "close") and self.late is None:
             await self._outcome(self._callback.close)
         self._code.stop()
 
@@ -141,7 +142,7 @@ class OwnQuotas(ClientQuotaManager):
             self._tell("there is no thread for it")
 
     def _pass_on(self, some: _Stored) -> None:
-        """On its thread."""
+        """Tell the code of these changes, on its thread."""
         for (kind, user, client_id), limit in some.items():
             entity = {
                 key: None if name is DEFAULT else name
@@ -163,25 +164,25 @@ class OwnQuotas(ClientQuotaManager):
 
     def _passed_on(self, _some: _Stored) -> None:
         self._is_telling = False
-        self._forget()
+        self.ask_again()
         self._tell_changes()
 
-    def _forget(self) -> None:
-        """Ask again about each client before its next request."""
+    def ask_again(self) -> None:
+        """Ask about each client before its next request."""
         self._resets += 1
         self._on_change()
 
     async def _look_for_resets(self) -> None:
         while True:
             await asyncio.sleep(RESET_LOOK_S)
-            if self._late is not None and not self._late.done.is_set():
+            if self.late is not None and not self.late.done.is_set():
                 continue
             found = await self._outcome(self._has_reset)
             if found is True:
-                self._forget()
+                self.ask_again()
 
     def _has_reset(self) -> bool:
-        """On its thread."""
+        """Ask on the thread whether limits are others now."""
         answers = [self._callback.quota_reset_required(kind.name) for kind in ClientQuotaType]
         return any(answer is True for answer in answers)
 
@@ -235,7 +236,7 @@ class OwnQuotas(ClientQuotaManager):
             del self._asking[key]
 
     def _said(self, principal: str, client_id: str) -> _Limits:
-        """On its thread."""
+        """Ask on the thread for the limits of a client."""
         limits = []
         for kind in ClientQuotaType:
             tags = self._callback.quota_metric_tags(kind.name, principal, client_id)
@@ -250,10 +251,10 @@ class OwnQuotas(ClientQuotaManager):
         return tuple(limits)
 
     async def _outcome(self, code: Callable[..., Any], *arguments: Any) -> Any:
-        """What code on the thread answers; None if it does not, which the log says."""
-        if self._late is not None and not self._late.done.is_set():
+        """Return the answer of code on the thread; None if it has none, which the log says."""
+        if self.late is not None and not self.late.done.is_set():
             return self._tell("it is still at a former question")
-        self._late = None
+        self.late = None
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
         call = self._code.call(code, *arguments, on_done=lambda: _on_loop(loop, done.set))
@@ -263,7 +264,7 @@ class OwnQuotas(ClientQuotaManager):
             async with asyncio.timeout(self._answer_s):
                 await done.wait()
         except TimeoutError:
-            self._late = call
+            self.late = call
             return self._tell(f"it has not answered within {self._answer_s:g} s")
         if isinstance(call.error, _WrongAnswerError):
             return self._tell(str(call.error))

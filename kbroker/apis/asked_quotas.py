@@ -7,7 +7,7 @@ Law: it stands only around handlers of requests that are counted, and only where
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from kbroker.apis.client_quotas import Quotas
 from kbroker.apis.context import RequestContext
@@ -32,7 +32,7 @@ def asked_first(
     """The handler, which begins when it is known what its client may use."""
     if not getattr(type(quotas), "asks_ahead", False):
         return handler
-    asking: Any = quotas
+    asking = cast(AskingQuotas, quotas)
 
     def handle(ctx: RequestContext, request: Any) -> Any:
         if exempt is not None and exempt(request):

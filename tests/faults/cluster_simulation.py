@@ -200,7 +200,7 @@ class ClusterHistory:
         }
 
     async def _prepare(self) -> None:
-        """What has to be there before anything happens; nothing here."""
+        """Make all that has to be there before anything happens; nothing here."""
 
     def _kinds(self) -> tuple[list[Callable[[], Any]], list[int]]:
         """Return what may happen in this history, and how often: not every kind in each."""

@@ -365,14 +365,14 @@ class RulesClients:
         if not asked.is_forwarded or not may(view):
             return may(view) is not was_refused
         if not was_refused:
-            return self._passed(process, begin, may)
+            return self.has_passed(process, begin, may)
         return not all(
             may(each)
             for other in self.model.seen
             for each in self.model.views(other, begin, self.loop.time())
         )
 
-    def _passed(self, process: BrokerProcess, begin: float, may: Callable[[Any], bool]) -> bool:
+    def has_passed(self, process: BrokerProcess, begin: float, may: Callable[[Any], bool]) -> bool:
         """Whether a controller of that time may have let a request pass: this broker, or another
         one.
         """

@@ -51,7 +51,7 @@ def test_who_was_controller_for_a_moment_may_have_let_a_request_pass() -> None:
     model.begin(notice_s=1.0)
     process = object()
     model.seen[process] = Seen([], (), (), since=0.0, reigned_at=5.0)  # type: ignore[index]
-    passed = RulesClients(Random(1), loop, model)._passed
+    passed = RulesClients(Random(1), loop, model).has_passed
 
     assert passed(process, 4.0, lambda _view: False)  # type: ignore[arg-type]
     assert not passed(process, 5.5, lambda _view: False)  # type: ignore[arg-type]

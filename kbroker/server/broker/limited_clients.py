@@ -65,7 +65,7 @@ class LimitedClients:
 
 
 def limited_clients(apis: KafkaApis, config: KafkaConfig, clock: Clock) -> LimitedClients:
-    """Those of a broker with these settings. Raises ConfigError."""
+    """Return the limited clients of a broker with these settings. Raises ConfigError."""
     limited = LimitedClients(apis, config.quota)
     name = config.quota.client_quota_callback_class
     if name is not None:

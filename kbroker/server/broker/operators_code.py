@@ -20,8 +20,8 @@ def check_quota_callback(config: KafkaConfig) -> None:
 
 
 def made(setting: str, name: str, config: KafkaConfig, methods: tuple[str, ...]) -> Any:
-    """What the function or class makes of the broker's settings, as texts by name. Raises
-    ConfigError if it makes nothing, or nothing with these methods.
+    """Return the object with these methods that a function or class makes of the broker's settings,
+    texts by name. Raises ConfigError.
     """
     make = loaded(setting, name)
     try:

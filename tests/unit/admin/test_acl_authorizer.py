@@ -96,7 +96,7 @@ async def test_rules_are_known_from_the_start_and_changes_are_followed() -> None
 async def test_rules_of_many_patterns_come_into_force_at_once_with_other_work_in_between(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(acl_authorizer, "_REPLACED_AT_ONCE", 1)
+    monkeypatch.setattr(acl_authorizer, "REPLACED_AT_ONCE", 1)
     monkeypatch.setattr(acl_authorizer, "ENTRIES", 1)
     cluster = Cluster()
     broker = cluster.brokers[0]

@@ -145,7 +145,7 @@ async def test_questions_of_one_turn_hold_it_up_no_longer_than_one(
     go = threading.Event()
     authorizer = made_of(lambda _: go.wait(LONG_S), answer_s=0.001)
     assert not may_read(authorizer)
-    late = authorizer._late
+    late = authorizer.late
     go.set()
     assert late is not None
     assert late.done.wait(LONG_S)

@@ -144,7 +144,7 @@ async def test_who_had_a_limit_keeps_it_while_the_code_fails_and_it_is_asked_aga
     answers: list[Any] = [5] * 4 + [None, "wrong"] + [7] * 4
     broker = Broker(lambda _kind, _tags: answers.pop(0))
     assert await broker.limits() == [5] * 4
-    broker.quotas._forget()
+    broker.quotas.ask_again()
 
     assert await broker.limits() == [5] * 4
     assert await broker.limits() == [5] * 4, "it is not asked at each request"
@@ -167,7 +167,7 @@ async def test_code_that_hangs_holds_up_neither_the_loop_nor_clients_it_has_not_
     assert "it has not answered within 0.001 s" in caplog.text
     assert "it is still at a former question" in caplog.text
     go.set()
-    await until(lambda: broker.quotas._late is not None and broker.quotas._late.done.is_set())
+    await until(lambda: broker.quotas.late is not None and broker.quotas.late.done.is_set())
     await broker.quotas.stop()
 
 
