@@ -8,7 +8,7 @@ nobody who puts it into an answer may change it. Whole answers are kept until an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from uuid import UUID
 
@@ -67,6 +67,12 @@ class MetadataCache:
         self.supported_features = SUPPORTED_FEATURES
         self.finalized_features = FinalizedFeatures()  # from the tree
         self.answers = KeptAnswers()  # to Metadata
+        # Racks by broker id, also of brokers that are down: their replicas are where they were.
+        self.racks: dict[int, str] = {}
+        # Hears of topics that have come or gone, or have another id, other partitions or replicas,
+        # and of all topics if a broker has another rack.
+        self.on_topics_changed: Callable[[Collection[str]], None] = lambda _names: None
+        self._changed: set[str] = set()
 
     # What the controller says
 
@@ -97,7 +103,13 @@ class MetadataCache:
             self._set_partitions(topic.topic_name, topic.topic_id, kept)
         for topic_partition in deleted:
             self._remove(topic_partition)
+        self._tell_changes()
         return deleted
+
+    def _tell_changes(self) -> None:
+        if self._changed:
+            changed, self._changed = self._changed, set()
+            self.on_topics_changed(changed)
 
     def replicas_failed(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop naming this broker as the leader of replicas that have gone offline.
@@ -119,6 +131,7 @@ class MetadataCache:
         if brokers == self._brokers:
             return
         self._brokers = brokers
+        self._set_racks(brokers.values())
         self._end_points = {
             (broker.broker_id, end_point.listener_name): end_point
             for broker in brokers.values()
@@ -127,21 +140,32 @@ class MetadataCache:
         for topic in self._topics.values():
             topic.described.clear()
 
+    def _set_racks(self, brokers: Iterable[Broker]) -> None:
+        racks = {broker.broker_id: broker.rack for broker in brokers if broker.rack is not None}
+        if any(self.racks.get(broker_id) != rack for broker_id, rack in racks.items()):
+            self.racks.update(racks)
+            self._changed.update(self._topics)
+
     def _set_partitions(self, name: str, topic_id: UUID, states: list[PartitionState]) -> None:
         if not states:
             return
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = TopicMetadata(topic_id)
+            self._changed.add(name)
         if topic_id not in (topic.topic_id, ZERO_UUID):
             self._names.pop(topic.topic_id, None)
             topic.topic_id = topic_id
+            self._changed.add(name)
         if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
         for state in states:
             index, is_ours = state.partition_index, self.broker_id in state.replicas
             if is_ours and self.is_offline_here(TopicPartition(name, index)):
                 state = self._without_this_broker(state)
+            before = topic.partitions.get(index)
+            if before is None or before.replicas != state.replicas:
+                self._changed.add(name)
             topic.partitions[index] = state
         topic.described.clear()
 
@@ -156,6 +180,7 @@ class MetadataCache:
         topic = self._topics.get(topic_partition.topic)
         if topic is None:
             return
+        self._changed.add(topic_partition.topic)
         topic.partitions.pop(topic_partition.partition, None)
         topic.described.clear()
         if not topic.partitions:

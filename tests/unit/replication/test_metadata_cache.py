@@ -171,3 +171,41 @@ def test_what_an_update_costs_a_partition_is_little(cache):
 
     assert steps_of(lambda: cache.update(request)) < 13 * len(states)
     assert cache.partition_count("t") == len(states)
+
+
+# ---- news of topics
+
+
+@pytest.fixture
+def news(cache: MetadataCache) -> list[set[str]]:
+    heard: list[set[str]] = []
+    cache.on_topics_changed = lambda names: heard.append(set(names))
+    return heard
+
+
+def test_only_topics_that_have_changed_are_told(cache, news):
+    same = update_metadata(("t", partition_metadata()))
+    cache.update(same)
+    cache.update(update_metadata(("t", partition_metadata(leader=1))))
+    assert news == []
+
+    cache.update(update_metadata(("t", partition_metadata(1)), ("u", partition_metadata())))
+    cache.update(update_metadata(("u", partition_metadata(leader=-2))))
+
+    assert news == [{"t", "u"}, {"u"}]
+
+
+def test_a_rack_stays_while_its_broker_is_down_and_a_new_one_is_news_of_all_topics(cache, news):
+    def of(*racks: str) -> UpdateMetadataRequest:
+        known = dict(enumerate(racks))
+        return update_metadata(("t", partition_metadata()), brokers=known, racks=known)
+
+    cache.update(of("a", "b"))
+    cache.update(of("a"))
+    cache.update(of("a", "b"))
+    assert news == [{"t"}]
+    assert cache.racks == {0: "a", 1: "b"}
+
+    cache.update(of("a", "c"))
+
+    assert news == [{"t"}, {"t"}]
