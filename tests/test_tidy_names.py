@@ -30,6 +30,9 @@ WILL_BE_USED = {
     # what holds clients to their limits
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
+    # consumer groups of the new protocol
+    ("coordinator/consumer_group/assignors/assignor.py", "order_of_members"): "their coordinator",
+    ("coordinator/consumer_group/assignors/loading.py", "assignors_named"): "their settings",
     # entrances of their own
     ("errors.py", "_missing_"): "Python, for a number without a member",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.java_hash import hash_map_order
+from kbroker.java_hash import hash_map_order, java_hash
 from kbroker.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from kbroker.quotas.quota_entity import (
     DEFAULT,
@@ -113,7 +113,7 @@ def _in_kafkas_order(names: Mapping[str, str | None], entry: Entry) -> Iterable[
     """Sort few types as Kafka answers them; many are refused."""
     if len(names) > len(QuotaEntity._fields):
         return names
-    return hash_map_order(names, len(entry.entity))
+    return hash_map_order(names, len(entry.entity), java_hash)
 
 
 def _filled(change: QuotaChange, entity: QuotaEntity, entry: Entry) -> Iterator[None]:

@@ -16,7 +16,7 @@ from kbroker.client.cluster_configs import AlterableConfig
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.quota_words import Names
 from kbroker.errors import KafkaError
-from kbroker.java_hash import hash_map_order
+from kbroker.java_hash import hash_map_order, java_hash
 from kbroker.quotas.quota_entity import ADDRESS_KEYS, CLIENT_ID, CLIENT_KEYS, IP, USER
 from kbroker.sasl.scram_keys import SCRAM_MECHANISMS
 
@@ -92,7 +92,7 @@ def _check(kinds: Sequence[str], names: Sequence[str]) -> None:
 def described(links: ClusterLinks, wanted: Whose) -> Iterator[str]:
     """A line for each entity that has quotas, then for each user that has credentials."""
     for quotas in described_quotas(links, wanted.entity, is_whole=True, any_of=wanted.any_of):
-        order = hash_map_order(quotas.values, len(quotas.values))
+        order = hash_map_order(quotas.values, len(quotas.values), java_hash)
         shown = ", ".join(f"{key}={java_double(float(quotas.values[key]))}" for key in order)
         yield f"Quota configs for {_words(quotas.entity)} are {shown}"
     if wanted.has_users_alone and wanted.names != ("",):

@@ -1,0 +1,1 @@
+"""Consumer groups of the new protocol (KIP-848): the coordinator assigns, members heartbeat."""

@@ -1,0 +1,1 @@
+"""Assignors: they say which member of a consumer group reads which partition."""
