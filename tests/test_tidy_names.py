@@ -33,6 +33,8 @@ WILL_BE_USED = {
     # consumer groups of the new protocol
     ("coordinator/consumer_group/assignors/assignor.py", "order_of_members"): "their coordinator",
     ("coordinator/consumer_group/assignors/loading.py", "assignors_named"): "their settings",
+    ("coordinator/consumer_group/patterns.py", "check_pattern"): "their coordinator",
+    ("coordinator/consumer_group/patterns.py", "matching_names"): "the same",
     # entrances of their own
     ("errors.py", "_missing_"): "Python, for a number without a member",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
