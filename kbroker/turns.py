@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, Iterable
+from contextvars import Context
 
 ENTRIES = 256  # of a request; a few milliseconds
 
@@ -16,12 +17,13 @@ ENTRIES = 256  # of a request; a few milliseconds
 class Turns:
     """The tasks that wait for a turn of one loop, in their order."""
 
-    __slots__ = ("_is_going", "_loop", "_waiting", "given")
+    __slots__ = ("_is_going", "_loop", "_nobodys", "_waiting", "given")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_going = False
+        self._nobodys = Context()  # turns go on whatever becomes of the one that waits first
         self.given = 0  # of the loop, not of a broker
 
     async def next(self) -> None:
@@ -30,7 +32,7 @@ class Turns:
         self._waiting.append(future)
         if not self._is_going:
             self._is_going = True
-            self._loop.call_soon(self._give)
+            self._loop.call_soon(self._give, context=self._nobodys)
         await future
 
     def _give(self) -> None:
@@ -42,7 +44,7 @@ class Turns:
                 break
         self._is_going = bool(self._waiting)
         if self._is_going:
-            self._loop.call_soon(self._give)
+            self._loop.call_soon(self._give, context=self._nobodys)
 
 
 # Each holds its loop, and with it all that ran there: they go once a loop is closed and another one

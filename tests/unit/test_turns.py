@@ -5,6 +5,7 @@ import gc
 from weakref import ref
 
 from kbroker.turns import ENTRIES, in_turns, turn, turns
+from tests.fakes.running.virtual_loop import Owner, VirtualLoop
 
 
 async def test_one_piece_of_all_long_work_is_done_in_each_turn_of_the_loop() -> None:
@@ -41,6 +42,20 @@ async def test_who_gave_up_takes_no_turn() -> None:
     await turn()
 
     assert first.cancelled()
+
+
+def test_brokers_of_one_loop_have_their_turns_though_the_first_that_waits_is_killed() -> None:
+    loop, killed, other = VirtualLoop(), Owner("killed"), Owner("other")
+
+    async def both() -> None:
+        loop.start(turn(), killed, "turn")
+        waiting = loop.start(turn(), other, "turn")
+        await asyncio.sleep(0)
+        loop.kill(killed)
+        await asyncio.wait_for(waiting, 1)
+
+    loop.run_until_complete(both())
+    loop.close()
 
 
 def test_a_closed_loop_is_let_go_when_another_one_comes() -> None:
