@@ -257,21 +257,25 @@ def deletion_not_retried() -> AbstractContextManager[Any]:
 
 # A seed, and the steps of its history, with which each is found soon, where that is not the first.
 FOUND_SOON: dict[Mistake, tuple[int, int]] = {
-    controller_epoch_ignored: (70, 15),
-    broker_epoch_ignored: (18, 15),
+    old_logs_taken_for_new_topics: (2, 60),
+    deletion_not_retried: (2, 60),
+    returned_broker_not_told: (2, 60),
+    acts_while_suspended: (2, 60),
+    controller_epoch_ignored: (106, 15),
+    broker_epoch_ignored: (20, 15),
     context_kept_after_the_reign: (1, 15),
-    watches_lost_with_the_connection: (2, 15),
-    read_before_the_watch: (1, 15),
-    topics_watched_once: (2, 15),
+    watches_lost_with_the_connection: (6, 15),
+    read_before_the_watch: (22, 15),
+    topics_watched_once: (3, 15),
     notifications_skipped: (46, 60),
     deleted_topics_known_for_good: (16, 60),
     answers_of_earlier_lives_believed: (31, 60),
-    deletion_forgets_a_replica: (60, 15),
-    requests_reordered: (5, 15),
-    failed_requests_dropped: (6, 15),
-    failed_events_forgotten: (112, 60),
-    past_lives_remembered: (91, 60),
-    growth_overlooked: (19, 15),
+    deletion_forgets_a_replica: (83, 15),
+    requests_reordered: (9, 15),
+    failed_requests_dropped: (25, 15),
+    failed_events_forgotten: (179, 60),
+    past_lives_remembered: (104, 60),
+    growth_overlooked: (25, 15),
 }
 REST = "not at rest"
 # Each with the kinds of violation by which it is found.
