@@ -22,7 +22,7 @@ def java_hash(text: str) -> int:
     The smallest int counts as 0, as Kafka has it.
     """
     value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
+    units = java_order(text)
     for at in range(0, len(units), 2):
         value = (value * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
     if value == 0x80000000:
@@ -34,6 +34,13 @@ def uuid_hash(value: UUID) -> int:
     """Return the hashCode of org.apache.kafka.common.Uuid, unsigned."""
     halves = value.int >> 64 ^ value.int
     return (halves >> 32 ^ halves) & _INT
+
+
+def java_order(text: str) -> bytes:
+    """The key by which Java sorts texts: by UTF-16 code units, in which the letters beyond 16 bits
+    come before some of those within.
+    """
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def hash_table_order(names: Iterable[str]) -> list[str]:

@@ -21,6 +21,31 @@ from tests.source_trees import (
     trees_of_kbroker,
 )
 
+# Of the records of consumer groups, by file: what waits for their coordinator.
+_CONSUMER_GROUPS = {
+    "coordinator/consumer_group/metadata_hash.py": ("NO_TOPIC", "group_hash", "topic_hash"),
+    "coordinator/consumer_group/record_reading.py": (
+        "read_current_member_assignment",
+        "read_member_metadata",
+        "read_regular_expression",
+        "read_target_assignment_member",
+        "read_target_assignment_metadata",
+    ),
+    "coordinator/consumer_group/records.py": (
+        "current_member_assignment",
+        "member_metadata",
+        "regular_expression",
+        "removed_group",
+        "removed_member",
+        "target_assignment_member",
+        "target_assignment_metadata",
+    ),
+    "coordinator/group/subscription.py": (
+        "assignment_bytes",
+        "read_assignment",
+        "read_subscription",
+    ),
+}
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
     # the embedded broker for users' tests
@@ -39,6 +64,11 @@ WILL_BE_USED = {
     ("errors.py", "_missing_"): "Python, for a number without a member",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
+    **{
+        (file, name): "the coordinator of consumer groups"
+        for file, names in _CONSUMER_GROUPS.items()
+        for name in names
+    },
 }
 PLAIN_DECORATORS = {
     "abstractmethod",

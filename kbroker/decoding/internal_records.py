@@ -1,4 +1,4 @@
-"""Decodes the records of Kafka's own topics: committed offsets, groups, transactions."""
+"""Decodes the records of Kafka's own topics: offsets, groups of all kinds, transactions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from struct import error as struct_error
 from typing import Any
 from uuid import UUID
 
+from kbroker.coordinator.consumer_group.record_schemas import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from kbroker.coordinator.consumer_group.record_values import MemberState
 from kbroker.coordinator.group.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -16,21 +20,29 @@ from kbroker.coordinator.group.records import (
     OffsetCommitValue,
     read_key,
 )
+from kbroker.coordinator.runtime.versioned_record import VERSION_BYTES, version_of
 from kbroker.coordinator.transaction.records import (
     TransactionLogKey,
     read_transaction_log_key,
     read_transaction_log_value,
 )
 from kbroker.coordinator.transaction.transaction import TransactionState
+from kbroker.decoding.group_record_schemas import SCHEMAS
+from kbroker.decoding.share_group_records import ShareGroupCurrentMemberAssignmentValue
 from kbroker.errors import ProtocolError
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kbroker.protocol.codec import decode
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 from kbroker.protocol.schema import Message
+from kbroker.wording import uuid_text
 
 _VERSION = Layout(">h")
 
 _STATES = {state.value: state.label for state in TransactionState}
+
+_MEMBER_STATES = {state.value: state.name for state in MemberState}
+
+_WITH_STATE = (ConsumerGroupCurrentMemberAssignmentValue, ShareGroupCurrentMemberAssignmentValue)
 
 _KEYS = (OffsetCommitKey, GroupMetadataKey, TransactionLogKey)
 
@@ -48,6 +60,9 @@ def internal_decoder_of(topic: str) -> Callable[[bytes | None, bytes | None], De
 
 def _decode_group_record(key: bytes | None, value: bytes | None) -> Decoded:
     try:
+        kind = version_of(key or b"")
+        if kind in SCHEMAS:
+            return _decode_newer_group_record(kind, key or b"", value)
         read = read_key(key or b"")
         if isinstance(read, OffsetCommitKey):
             return _named("offset", read), _versioned(OffsetCommitValue, value)
@@ -55,10 +70,17 @@ def _decode_group_record(key: bytes | None, value: bytes | None) -> Decoded:
             return _named("group", read), _versioned(GroupMetadataValue, value)
     except (ProtocolError, struct_error) as error:
         return _unreadable(key, error), _plain(value)
-    (version,) = _VERSION.unpack_from(key or b"\0\0")
-    return {"kind": f"of the consumer protocol (key version {version})", **_plain(key)}, _plain(
-        value
-    )
+    return {"kind": f"unknown (key version {kind})", **_plain(key)}, _plain(value)
+
+
+def _decode_newer_group_record(kind: int, key: bytes, value: bytes | None) -> Decoded:
+    """Decode a record of a kind of group that Kafka 3.7 or a later one has brought."""
+    name, key_class, value_class = SCHEMAS[kind]
+    named = _named(name, decode(key_class, 0, key, VERSION_BYTES)[0])
+    shown = _plain(value) if value_class is None else _versioned(value_class, value)
+    if value_class in _WITH_STATE and shown is not None:
+        shown["state"] = _MEMBER_STATES.get(shown["state"], shown["state"])
+    return named, shown
 
 
 def _decode_transaction_record(key: bytes | None, value: bytes | None) -> Decoded:
@@ -101,7 +123,8 @@ def _fields(struct: Struct, version: int) -> dict[str, Any]:
 
 
 def _is_left_out(field: FieldSpec, value: Any) -> bool:
-    return field.tag is not None and value == field.default
+    default = field.struct() if field.default is ... and field.struct else field.default
+    return field.tag is not None and value == default
 
 
 def _plain(value: Any, version: int = 0) -> Any:
@@ -113,7 +136,7 @@ def _plain(value: Any, version: int = 0) -> Any:
     if isinstance(value, list):
         return [_plain(item, version) for item in value]
     if isinstance(value, UUID):
-        return str(value)
+        return uuid_text(value)
     return value
 
 

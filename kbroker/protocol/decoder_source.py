@@ -111,7 +111,7 @@ class DecoderSource:
         self._run.append(("b", "n"))
         self._flush()
         self._source.line(f"{target} = None")
-        with self._source.block("if n >= 0:"):
+        with self._source.block("if n >= 0:" if field.tag is None else "if n > 0:"):
             value = self._struct(struct)
             self._flush()
             self._source.line(f"{target} = {value}")

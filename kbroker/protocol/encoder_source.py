@@ -68,7 +68,8 @@ class EncoderSource:
             self._struct(struct, inner)
             return
         self._flush()
-        self._source.line(f"if {inner} is None: {self._write}(b'\\xff')")
+        null = b"\xff" if field.tag is None else b"\0"
+        self._source.line(f"if {inner} is None: {self._write}({null!r})")
         with self._source.block("else:"):
             self._source.line(f"{self._write}(b'\\x01')")
             self._struct(struct, inner)
@@ -188,7 +189,8 @@ class EncoderSource:
             default = self._source.constant("D", field.struct())
             return f"{field.name!r} in {value}.__dict__ and {attribute} != {default}"
         if field.is_array:
-            return f"{field.name!r} in {value}.__dict__ and {attribute}"
+            filled = f"{attribute} != []" if self._version in field.nullable else attribute
+            return f"{field.name!r} in {value}.__dict__ and {filled}"
         return f"{attribute} != {self._source.constant('D', field.default)}"
 
     def _uvarint(self, expression: str) -> None:

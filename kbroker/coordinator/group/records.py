@@ -1,11 +1,12 @@
-"""The records of `__consumer_offsets`, as Kafka 3.9 writes them with its newest inter-broker
-protocol. Pure.
+"""The records of committed offsets and of classic groups, as Kafka 3.9 writes them with its newest
+inter-broker protocol. Pure.
 
     record key   = int16 version, fields      0 and 1: a committed offset, 2: a group's metadata
     record value = int16 version, fields      missing (tombstone) when the offset or group is gone
 
-Offsets are written in version 3, or 1 if the commit named a retention time; groups in version 3.
-Keys from 3 on belong to the consumer protocol (KIP-848) and are not kbroker's.
+Offsets are written in version 3, in 4 with the id of their topic from level 1 of group.version on,
+or in 1 if the commit named a retention time; groups in version 3. Keys from 3 on belong to groups
+of other kinds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from struct import Struct as Layout
+from uuid import UUID
 
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
@@ -31,13 +33,16 @@ _ALWAYS_FITS = MAX_NAME_BYTES // 4  # characters
 
 _OFFSET_KEY_VERSION = 1
 _OFFSET_VALUE_VERSION = 3
+_OFFSET_WITH_TOPIC_ID_VERSION = 4
 _EXPIRING_OFFSET_VALUE_VERSION = 1
 _GROUP_KEY_VERSION = 2
 _GROUP_VALUE_VERSION = 3
 _NO_TIMESTAMP = -1
-# What nearly all commits are: version, offset, leader epoch, no metadata, time. A test holds it to
-# the declaration below.
+# What nearly all commits are: version, offset, leader epoch, no metadata, time; with a topic id
+# also one tagged field, its tag, its size. A test holds them to the declaration below.
 _PLAIN_OFFSET_VALUE = Layout(">hqihq").pack
+_PLAIN_OFFSET_WITH_TOPIC_ID = Layout(">hqiBqBBB16s").pack
+_WITHOUT_TOPIC_ID = 23  # bytes of such a value before its tagged fields
 _KEPT_KEYS = 4096  # 300 bytes each, and 3 KB at most
 _USUAL_NAME = 256  # characters
 
@@ -60,7 +65,7 @@ class OffsetCommitValue(Message):
     metadata: str = wire("string", default="")
     commit_timestamp: int = wire("int64", default=0)
     expire_timestamp: int = wire("int64", "1", default=-1)
-    topic_id: object = wire("uuid", "4+", default=ZERO_UUID, tag=0)
+    topic_id: UUID = wire("uuid", "4+", default=ZERO_UUID, tag=0)
 
 
 @message(key=None, versions="2")
@@ -121,27 +126,35 @@ def _kept_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
     )
 
 
-def offset_commit_value(committed: CommittedOffset) -> bytes:
-    """The value of a committed offset."""
-    expires = committed.expire_timestamp_ms
-    if expires is None and not committed.metadata:
-        return _PLAIN_OFFSET_VALUE(
-            _OFFSET_VALUE_VERSION,
-            committed.offset,
-            committed.leader_epoch,
-            0,
-            committed.commit_timestamp_ms,
-        )
+def offset_commit_value(committed: CommittedOffset, topic_id: UUID | None = None) -> bytes:
+    """The value of a committed offset. `topic_id` from level 1 of group.version on: that of its
+    topic, or ZERO_UUID if it has none.
+    """
+    if committed.expire_timestamp_ms is None and not committed.metadata:
+        return _plain_offset_value(committed, topic_id)
+    version = _OFFSET_VALUE_VERSION if topic_id is None else _OFFSET_WITH_TOPIC_ID_VERSION
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
-        expire_timestamp=_NO_TIMESTAMP if expires is None else expires,
+        topic_id=topic_id or ZERO_UUID,
     )
-    return versioned(
-        value, _OFFSET_VALUE_VERSION if expires is None else _EXPIRING_OFFSET_VALUE_VERSION
-    )
+    if committed.expire_timestamp_ms is not None:
+        value.expire_timestamp = committed.expire_timestamp_ms
+        version = _EXPIRING_OFFSET_VALUE_VERSION
+    return versioned(value, version)
+
+
+def _plain_offset_value(committed: CommittedOffset, topic_id: UUID | None) -> bytes:
+    """One without metadata that expires with its group."""
+    offset, epoch = committed.offset, committed.leader_epoch
+    time_ms = committed.commit_timestamp_ms
+    if topic_id is None:
+        return _PLAIN_OFFSET_VALUE(_OFFSET_VALUE_VERSION, offset, epoch, 0, time_ms)
+    fields = _OFFSET_WITH_TOPIC_ID_VERSION, offset, epoch, 1, time_ms
+    whole = _PLAIN_OFFSET_WITH_TOPIC_ID(*fields, 1, 0, 16, topic_id.bytes)
+    return whole if topic_id.int else whole[:_WITHOUT_TOPIC_ID] + b"\0"
 
 
 def group_metadata_key(group_id: str) -> bytes:

@@ -18,8 +18,8 @@ from kbroker.coordinator.group.records import (
     read_key,
     read_offset_commit_value,
 )
+from kbroker.coordinator.group.unserved_records import not_taken
 from kbroker.coordinator.runtime.timeline import Timeline
-from kbroker.errors import ProtocolError
 from kbroker.model import TopicPartition
 
 _KEYS_REMEMBERED = 1 << 14
@@ -47,7 +47,7 @@ class GroupReplay:
         """
         about = self._read_key(key or b"")
         if about is None:
-            raise ProtocolError("a kind of record other than offsets and classic groups")
+            raise not_taken(key or b"")
         if isinstance(about, OffsetCommitKey):
             committed = None if value is None else read_offset_commit_value(value, batch_offset)
             offsets = self._offsets.get(about.group)

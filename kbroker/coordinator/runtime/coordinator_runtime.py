@@ -169,7 +169,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         self.run_sliced(steps(), f"load {shard.topic_partition}")
 
     def _load(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
-        """Load a shard. Unreadable records are skipped, logged once, and kept for `may_forget`."""
+        """Load a shard. Records that are unreadable, or of a kind that is not served, are left out,
+        logged once, and remembered for `may_forget`.
+        """
         self._in_doubt_since_ms.pop(shard.topic_partition, None)
         is_finished = False
         while not is_finished:
@@ -198,8 +200,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         """Return whether what `partition` keeps may go because of its age.
 
         If the replay could not see everything, nothing may go until `retention_ms` have passed:
-        what looks old, empty or unused may have been used in a record that cannot be read. Whoever
-        still uses it will have said so again by then.
+        what looks old, empty or unused may have been used in a record that cannot be read, or by a
+        group of a kind that is not served here. Whoever still uses it will have said so again by
+        then.
         """
         since_ms = self._in_doubt_since_ms.get(partition)
         return since_ms is None or self._clock.monotonic_ms() - since_ms >= retention_ms

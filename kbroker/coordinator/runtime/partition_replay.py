@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from kbroker.coordinator.runtime.versioned_record import KeptRecordError
 from kbroker.errors import KafkaError, ProtocolError
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log_replay import MISSING, LogReplay, ReplayedLog, ReplayGap, WholeBatch
@@ -36,7 +37,8 @@ class Replay(Protocol):
     ) -> None:
         """Take in one record; `producer_id` if it belongs to a transaction.
 
-        A record that is not understood changes nothing and raises ProtocolError.
+        A record that is not understood changes nothing and raises ProtocolError; one of a kind that
+        is known, and not served, KeptRecordError.
         """
         ...
 
@@ -50,7 +52,7 @@ class Replay(Protocol):
 
 
 class PartitionReplay:
-    """One reading of one partition; `gaps` and `not_understood` are complete after it."""
+    """One reading of one partition; `gaps`, `not_understood` and `kept` are complete after it."""
 
     def __init__(self, partition: TopicPartition, log: ReplayedLog, replay: Replay) -> None:
         self._partition = partition
@@ -60,10 +62,11 @@ class PartitionReplay:
         self._aborted_by_producer: defaultdict[int, list[AbortedTxn]] | None = None
         self.gaps: list[ReplayGap] = []
         self.not_understood: Counter[str] = Counter()  # records, by reason
+        self.kept: Counter[str] = Counter()  # records that others serve, by kind
 
     @property
     def saw_everything(self) -> bool:
-        return not self.gaps and not self.not_understood
+        return not self.gaps and not self.not_understood and not self.kept
 
     def steps(self) -> Iterator[None]:
         """Read from start to end; yields after each batch, and within large ones.
@@ -96,6 +99,10 @@ class PartitionReplay:
             )
         for reason, count in self.not_understood.most_common(_SHOWN):
             _log.warning("%s: skipped %d records, %s", self._partition, count, reason)
+        for kind, count in sorted(self.kept.items()):
+            _log.info(
+                "%s: kept %d records that are not served here, %s", self._partition, count, kind
+            )
 
     def _take(self, batch: WholeBatch) -> Iterator[None]:
         header = batch.header
@@ -126,6 +133,8 @@ class PartitionReplay:
                 continue
             try:
                 take(record.key, record.value, batch_offset, producer_id)
+            except KeptRecordError as error:
+                self.kept[str(error)] += 1
             except ProtocolError as error:
                 self.not_understood[str(error)] += 1
             except Exception as error:  # bytes that somebody else wrote must not hide the others

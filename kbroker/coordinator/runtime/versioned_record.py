@@ -15,8 +15,19 @@ _VERSION = Layout(">h")
 VERSION_BYTES = _VERSION.size
 
 
+class KeptRecordError(ProtocolError):
+    """A record of a kind, named by the message, that is not served here and stays in the log."""
+
+
 def versioned(data: Message, version: int) -> bytes:
     return encode(data, version, _VERSION.pack(version))
+
+
+def keyed(key: Message) -> bytes:
+    """The bytes of a key whose kind is part of its declaration."""
+    kind = key.spec.key
+    assert kind is not None
+    return encode(key, 0, _VERSION.pack(kind))
 
 
 def version_of(data: bytes) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+
+import pytest
 
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group_state import GroupState
@@ -74,6 +77,26 @@ def test_an_unknown_kind_of_record_is_something_unseen(tmp_path: Path) -> None:
     expire(after)
 
     assert committed(after, ["old"]) == {"old": 5}
+
+
+@pytest.mark.parametrize("kind", [9, 10, 15, 17, 18, 23])
+def test_records_of_share_and_streams_groups_are_no_damage_and_their_offsets_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: int
+) -> None:
+    broker = writer_on(tmp_path / "log")
+    commit(broker, "old", 5)
+    key = kind.to_bytes(2, "big") + b"\0\3old\0\1m"
+    append(broker, build([Record(0, NOW_MS, key, b"\0\0"), Record(1, NOW_MS, key, None)]))
+    broker.time.advance(7 * DAY_MS)
+
+    with caplog.at_level(logging.INFO, "kbroker.coordinator"):
+        after = restarted(broker, tmp_path / "log")
+    expire(after)
+
+    assert committed(after, ["old"]) == {"old": 5}
+    (said,) = [record for record in caplog.records if "kept" in record.getMessage()]
+    assert (said.levelname, "2 records" in said.getMessage()) == ("INFO", True)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_group_whose_offsets_are_damaged_is_not_buried(tmp_path: Path) -> None:

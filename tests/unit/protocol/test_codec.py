@@ -91,6 +91,31 @@ def test_tagged_fields_are_written_when_they_differ_from_their_default() -> None
     assert encode(Everything(extra=Everything.Inner(), label="none"), FLEXIBLE) == plain
 
 
+@message(key=None, versions="0", flexible="0+")
+class NullableTags(Message):
+    """Tagged fields that may be null, and are not by default."""
+
+    class Inner(Struct):
+        number: int = wire("int16", default=0)
+
+    inner: NullableTags.Inner | None = wire("Inner", nullable="0+", default=..., tag=0)
+    numbers: list[int] | None = wire("[]int16", nullable="0+", default=[], tag=1)
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        (NullableTags(), "00"),
+        (NullableTags(inner=NullableTags.Inner(), numbers=[]), "00"),
+        (NullableTags(inner=None, numbers=None), "02  00 01 00  01 01 00"),
+        (NullableTags(inner=NullableTags.Inner(number=9), numbers=[7]), "02  00 04 01 0009 00  01 03 02 0007"),
+    ],
+)  # fmt: skip
+def test_a_tagged_null_is_written_as_kafka_does(value: NullableTags, data: str) -> None:
+    assert encode(value, 0) == hex_bytes(data)
+    assert decode(NullableTags, 0, hex_bytes(data)) == (value, len(hex_bytes(data)))
+
+
 def test_tagged_fields_are_read_among_unknown_ones() -> None:
     data = encode(Everything(), FLEXIBLE)[:-1] + hex_bytes("04  00 01 ff  01 02 0278  02 00  09 00")
 

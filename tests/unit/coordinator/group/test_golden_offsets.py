@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -31,7 +32,8 @@ from kbroker.coordinator.runtime.batch_append import METADATA_BATCH, OFFSET_BATC
 from kbroker.coordinator.runtime.partition_replay import PartitionReplay
 from kbroker.coordinator.runtime.versioned_record import versioned
 from kbroker.coordinator.transaction.transaction import Producer
-from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
+from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
+from kbroker.protocol.codec import decode
 from kbroker.record.record_batch import (
     BatchOptions,
     Record,
@@ -239,14 +241,38 @@ def test_the_value_of_a_commit_is_what_its_declaration_says(
         expire_timestamp=-1 if expires_ms is None else expires_ms,
     )
 
-    value = offset_commit_value(
-        CommittedOffset(
-            offset=offset,
-            leader_epoch=leader_epoch,
-            metadata=metadata,
-            commit_timestamp_ms=time_ms,
-            expire_timestamp_ms=expires_ms,
-        )
+    committed = CommittedOffset(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp_ms=time_ms,
+        expire_timestamp_ms=expires_ms,
     )
 
-    assert value == versioned(declared, 3 if expires_ms is None else 1)
+    assert offset_commit_value(committed) == versioned(declared, 3 if expires_ms is None else 1)
+    for topic_id in (ZERO_UUID, UUID(int=7)):
+        declared.topic_id = topic_id
+        value = offset_commit_value(committed, topic_id)
+        assert value == versioned(declared, 4 if expires_ms is None else 1)
+
+
+def test_offsets_with_the_ids_of_their_topics_are_written_as_4_3_writes_them() -> None:
+    compared = 0
+    for record in (each for partition in range(3) for each in offsets_of_4_3(partition)):
+        value = record.value or b""
+        topic_id = decode(OffsetCommitValue, 4, value, 2)[0].topic_id
+        assert offset_commit_value(read_offset_commit_value(value, 0), topic_id) == value
+        compared += 1
+    assert compared > 50
+
+
+def offsets_of_4_3(partition: int) -> Iterator[Record]:
+    data = log_bytes("4.3.1", partition)
+    while data:
+        header = read_header(data)
+        batch, data = data[: header.size_bytes], data[header.size_bytes :]
+        for record in () if header.is_control else records(batch):
+            if record.value is not None and isinstance(
+                read_key(record.key or b""), OffsetCommitKey
+            ):
+                yield record
