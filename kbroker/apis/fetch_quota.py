@@ -42,8 +42,8 @@ def pauses(
     it gets nothing, and not this before its pause.
     """
     context.is_counted = True
-    account = _account_of(ctx)
-    if account is None or context.origin.is_follower:
+    account = None if context.origin.is_follower else _account_of(ctx)
+    if account is None:
         return False
     now_ms = ctx.services.clock.monotonic_ms()
     delay_ms = 0
