@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from kbroker.admin.own_code import Call, OwnCode
 from kbroker.clock import Clock
+from kbroker.model import NO_LEADER
 from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
 from kbroker.quotas.client_quota_manager import (
     ACCOUNTS_MAX,
@@ -29,17 +30,40 @@ from kbroker.quotas.client_quota_manager import (
 from kbroker.quotas.quota_entity import CLIENT_ID, DEFAULT, USER, EntityName, QuotaEntity
 from kbroker.quotas.rate import Windows
 from kbroker.rare_lines import RareLines, note_of
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES, turn
 
 _log = logging.getLogger(__name__)
 
 ANSWER_S: Final = 0.5
 AGAIN_MS: Final = 1_000  # after an answer that is none
-RESET_LOOK_S: Final = 1.0
+LOOK_S: Final = 1.0
+_RESET, _CLUSTER = "quota_reset_required", "update_cluster_metadata"
 _ERROR_CHARACTERS: Final = 200
 
 _Key = tuple[str, str]
 _Limits = tuple[Limit, ...]  # in the order of kinds
 _Stored = dict[tuple[ClientQuotaType, EntityName, EntityName], float | None]
+
+
+class QuotaCallback(NamedTuple):
+    """The operator's code: its name in the settings, and an object that has `quota_metric_tags` and
+    `quota_limit`, and may have `update_quota`, `remove_quota`, `quota_reset_required`,
+    `update_cluster_metadata` and `close`.
+    """
+
+    name: str
+    code: Any
+
+
+class QuotaCluster(NamedTuple):
+    """The cluster as the operator's code is told of it."""
+
+    cluster_id: str
+    controller_id: int
+    broker_ids: tuple[int, ...]  # of those that are alive
+    leaders: Mapping[str, Mapping[int, int]]  # by topic and partition, -1 for none
 
 
 class _Known(NamedTuple):
@@ -60,22 +84,20 @@ class OwnQuotas(ClientQuotaManager):
 
     def __init__(
         self,
-        name: str,
-        callback: Any,
+        callback: QuotaCallback,
         clock: Clock,
         windows: tuple[Windows, Windows],
         on_change: Callable[[], None],
+        metadata: MetadataCache,
         answer_s: float = ANSWER_S,
     ) -> None:
-        """`callback` has `quota_metric_tags` and `quota_limit`, and may have `update_quota`,
-        `remove_quota`, `quota_reset_required` and `close`. `on_change` is called after limits have
-        changed.
-        """
+        """`on_change` is called after limits have changed."""
         super().__init__(_Everybody(), *windows)
-        self._name = name
-        self._callback = callback
+        self._name, self._callback = callback
         self._clock = clock
         self._on_change = on_change
+        self._metadata = metadata
+        self._metadata_since: object = None  # that the code was told of
         self._answer_s = answer_s
         self._lines = RareLines()
         self._code = OwnCode("client-quotas")
@@ -94,8 +116,8 @@ class OwnQuotas(ClientQuotaManager):
     async def start(self) -> None:
         """Count from now on, and look whether limits have changed elsewhere."""
         self._on_change()
-        if hasattr(self._callback, "quota_reset_required"):
-            self._looking = asyncio.create_task(self._look_for_resets(), name="client-quotas")
+        if any(hasattr(self._callback, name) for name in (_RESET, _CLUSTER)):
+            self._looking = asyncio.create_task(self._look_for_changes(), name="client-quotas")
 
     async def stop(self) -> None:
         """Ask no more, and let the code end, for which nobody waits for long."""
@@ -172,14 +194,36 @@ class OwnQuotas(ClientQuotaManager):
         self._resets += 1
         self._on_change()
 
-    async def _look_for_resets(self) -> None:
+    async def _look_for_changes(self) -> None:
         while True:
-            await asyncio.sleep(RESET_LOOK_S)
-            if self.late is not None and not self.late.done.is_set():
-                continue
-            found = await self._outcome(self._has_reset)
-            if found is True:
-                self.ask_again()
+            if self.late is None or self.late.done.is_set():
+                has_reset = hasattr(self._callback, _RESET) and await self._outcome(self._has_reset)
+                is_other_cluster = hasattr(self._callback, _CLUSTER) and await self._tell_cluster()
+                if has_reset is True or is_other_cluster is True:
+                    self.ask_again()
+            await asyncio.sleep(LOOK_S)
+
+    async def _tell_cluster(self) -> Any:
+        """Tell the code of metadata that have changed; returns whether its limits have, too."""
+        metadata, since = self._metadata, self._metadata.answers.since
+        if since is self._metadata_since:
+            return False
+        leaders: dict[str, dict[int, int]] = {}
+        for some in slices(metadata.topics(), ENTRIES):
+            for name in some:
+                states = metadata.partition_states(name)
+                leaders[name] = {
+                    index: max(NO_LEADER, state.leader) for index, state in states.items()
+                }
+            await turn()
+        cluster = QuotaCluster(
+            metadata.cluster_id,
+            metadata.controller_id,
+            tuple(broker.broker_id for broker in metadata.alive_brokers()),
+            leaders,
+        )
+        self._metadata_since = since
+        return await self._outcome(self._callback.update_cluster_metadata, cluster)
 
     def _has_reset(self) -> bool:
         """Ask on the thread whether limits are others now."""

@@ -176,7 +176,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     )
     socket_server.processor.room = apis.room
     follow_limits(socket_server, data.config, data.dynamic_configs)
-    limited = limited_clients(apis, config, around.clock)
+    limited = limited_clients(apis, config, around.clock, data.metadata)
     quotas = follow_quotas(
         socket_server, config.quota, data.dynamic_configs, limited.limits, limited.changed
     )

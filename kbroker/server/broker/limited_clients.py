@@ -14,6 +14,7 @@ from kbroker.config.quota_config import QuotaConfig
 from kbroker.quotas.client_limits import ClientLimits
 from kbroker.quotas.client_quota_manager import ClientQuotaManager
 from kbroker.quotas.rate import Windows
+from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.server.broker.operators_code import QUOTA_CALLBACK, made
 
 if TYPE_CHECKING:  # brokers without such code do without it
@@ -64,14 +65,18 @@ class LimitedClients:
         self._apis.limit(self.quotas if self.quotas.settle() else None)
 
 
-def limited_clients(apis: KafkaApis, config: KafkaConfig, clock: Clock) -> LimitedClients:
+def limited_clients(
+    apis: KafkaApis, config: KafkaConfig, clock: Clock, metadata: MetadataCache
+) -> LimitedClients:
     """Return the limited clients of a broker with these settings. Raises ConfigError."""
     limited = LimitedClients(apis, config.quota)
     name = config.quota.client_quota_callback_class
     if name is not None:
-        from kbroker.admin.own_quotas import OwnQuotas
+        from kbroker.admin.own_quotas import OwnQuotas, QuotaCallback
 
-        callback = made(QUOTA_CALLBACK, name, config, ("quota_metric_tags", "quota_limit"))
-        own = OwnQuotas(name, callback, clock, limited.windows, limited.changed)
+        code = made(QUOTA_CALLBACK, name, config, ("quota_metric_tags", "quota_limit"))
+        own = OwnQuotas(
+            QuotaCallback(name, code), clock, limited.windows, limited.changed, metadata
+        )
         limited.decided_by(own)
     return limited

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from kbroker.admin import own_quotas
-from kbroker.admin.own_quotas import AGAIN_MS, OwnQuotas
+from kbroker.admin.own_quotas import AGAIN_MS, OwnQuotas, QuotaCallback, QuotaCluster
 from kbroker.quotas.client_quota_manager import ClientAccount
 from kbroker.quotas.quota_entity import DEFAULT, QuotaEntity
 from kbroker.quotas.rate import Windows
+from kbroker.replication.metadata_cache import MetadataCache
+from tests.fakes.clusters.replication_cluster import partition_metadata, update_metadata
 from tests.fakes.running.virtual_time import VirtualTime
 from tests.fakes.running.waiting import until
 
@@ -41,11 +43,13 @@ class Broker:
     ) -> None:
         self.time = VirtualTime()
         self.changes = 0
+        self.metadata = MetadataCache(1, "cluster")
         callback = SimpleNamespace(quota_metric_tags=tags, quota_limit=limit, **more)
         windows = Windows(11, 1_000)
         self.quotas = OwnQuotas(
-            "team:Quotas", callback, self.time, (windows, windows), self._changed, answer_s
-        )
+            QuotaCallback("team:Quotas", callback), self.time, (windows, windows), self._changed, self.metadata,
+            answer_s,
+        )  # fmt: skip
 
     def _changed(self) -> None:
         self.changes += 1
@@ -174,7 +178,7 @@ async def test_code_that_hangs_holds_up_neither_the_loop_nor_clients_it_has_not_
 async def test_a_flag_of_the_code_makes_all_clients_be_asked_about_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(own_quotas, "RESET_LOOK_S", 0.0)
+    monkeypatch.setattr(own_quotas, "LOOK_S", 0.0)
     limits, flags = [5.0], [False, False, False, False, True, False, False, False]
     broker = Broker(
         lambda _kind, _tags: limits[0],
@@ -189,6 +193,32 @@ async def test_a_flag_of_the_code_makes_all_clients_be_asked_about_again(
     assert await broker.limits() == [7] * 4
     await broker.quotas.stop()
     assert limits == [], "it was closed"
+
+
+async def test_it_is_told_of_the_cluster_when_that_has_changed_and_says_whether_limits_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_quotas, "LOOK_S", 0.0)
+    told: list[QuotaCluster] = []
+
+    def tell(cluster: QuotaCluster) -> bool:
+        told.append(cluster)
+        return bool(cluster.leaders)
+
+    broker = Broker(lambda _kind, _tags: len(told), update_cluster_metadata=tell)
+    await broker.quotas.start()
+    await until(lambda: len(told) == 1)
+    assert await broker.limits() == [1] * 4
+    changes = broker.changes
+
+    state = partition_metadata(0, leader=2, replicas=(2,), isr=(2,))
+    broker.metadata.update(update_metadata(("orders", state), brokers=(1, 2)))
+    await until(lambda: broker.changes > changes)
+
+    assert told[-1] == QuotaCluster("cluster", told[-1].controller_id, (1, 2), {"orders": {0: 2}})
+    assert await broker.limits() == [2] * 4
+    assert len(told) == 2
+    await broker.quotas.stop()
 
 
 async def test_an_infinite_limit_is_none_and_a_client_that_was_never_asked_about_has_nothing() -> (
