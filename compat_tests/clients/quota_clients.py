@@ -127,7 +127,7 @@ class AioSender(Measured):
 
     def __init__(self, bootstrap: str, rate: int, began_s: float) -> None:
         super().__init__("produce", rate, began_s)
-        self._bootstrap = bootstrap
+        self._address = bootstrap
         self.throttled_ms = None
 
     def run(self) -> None:
@@ -135,7 +135,7 @@ class AioSender(Measured):
 
     async def _send(self) -> None:
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap, client_id=self.client_id, acks=1, linger_ms=5,
+            bootstrap_servers=self._address, client_id=self.client_id, acks=1, linger_ms=5,
             max_batch_size=100_000, request_timeout_ms=120_000,
         )  # fmt: skip
         await producer.start()
@@ -157,7 +157,7 @@ class AioReader(Measured):
 
     def __init__(self, bootstrap: str, rate: int, began_s: float) -> None:
         super().__init__("consume", rate, began_s)
-        self._bootstrap = bootstrap
+        self._address = bootstrap
         self.throttled_ms = None
 
     def run(self) -> None:
@@ -165,7 +165,7 @@ class AioReader(Measured):
 
     async def _read(self) -> None:
         consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._bootstrap, client_id=self.client_id, enable_auto_commit=False,
+            bootstrap_servers=self._address, client_id=self.client_id, enable_auto_commit=False,
             check_crcs=False, request_timeout_ms=120_000,
         )  # fmt: skip
         await consumer.start()
