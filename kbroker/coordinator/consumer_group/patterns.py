@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kbroker.errors import ErrorCode, KafkaError
 
-MOST_BYTES: Final = 1 << 20  # for what RE2 makes of one pattern; a list of names of 32 KB fits in
+MOST_BYTES: Final = 1 << 19  # for what RE2 makes of one pattern; a list of names of 32 KB fits in
 _REFUSALS: Final = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid character class": "invalid character class",

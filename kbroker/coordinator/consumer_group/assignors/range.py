@@ -20,6 +20,7 @@ from kbroker.coordinator.consumer_group.assignors.assignor import (
     Topics,
 )
 from kbroker.coordinator.consumer_group.assignors.subscribers import subscribers_by_topic
+from kbroker.java_hash import java_order
 
 
 class RangeAssignor:
@@ -41,11 +42,11 @@ class RangeAssignor:
 
 
 def _order(member: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """Order members as Java compares texts: by their code units in UTF-16."""
+    """Put static members first; ids are in the order that Java gives texts."""
     member_id, spec = member
     is_dynamic = spec.instance_id is None
     text = member_id if spec.instance_id is None else spec.instance_id
-    return is_dynamic, text.encode("utf-16-be", "surrogatepass")
+    return is_dynamic, java_order(text)
 
 
 def _runs(count: int, readers: int) -> Iterator[frozenset[int]]:
