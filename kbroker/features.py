@@ -13,10 +13,11 @@ from collections.abc import Mapping
 
 from kbroker.model import SupportedFeature
 
+GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 
 HIGHEST_LEVELS: Mapping[str, int] = {
-    "group.version": 0,  # 1: consumer groups of KIP-848
+    GROUP_VERSION: 0,  # 1: consumer groups of KIP-848
     TRANSACTION_VERSION: 2,  # 1: flexible records of the log, 2: transactions of KIP-890
     "share.version": 0,  # 1: share groups (KIP-932)
     "streams.version": 0,  # 1: streams groups (KIP-1071)

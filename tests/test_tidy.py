@@ -44,6 +44,7 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/cluster_checks.py",
     "tests/faults/cluster_model.py",
     "tests/faults/crash_load.py",
+    "tests/faults/group_bugs.py",
     "tests/faults/login_bugs.py",
     "tests/faults/loop_holds.py",
     "tests/faults/planted_bugs.py",
@@ -199,6 +200,7 @@ def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(
 # sums), what is held now, versions that tell whether something has changed, a debugging aid's.
 NUMBERS_THAT_COUNT_NOTHING = {
     "admin/own_quotas.py": {"changes"},
+    "coordinator/consumer_group/consumer_group.py": {"joins"},
     "apis/request_counters.py": {"time_ns", "waited_ns"},  # of a histogram
     "log/segments/file_records.py": {"cuts"},
     "log/segments/index_file.py": {"room"},

@@ -23,23 +23,8 @@ from tests.source_trees import (
 
 # Of the records of consumer groups, by file: what waits for their coordinator.
 _CONSUMER_GROUPS = {
-    "coordinator/consumer_group/metadata_hash.py": ("NO_TOPIC", "group_hash", "topic_hash"),
-    "coordinator/consumer_group/record_reading.py": (
-        "read_current_member_assignment",
-        "read_member_metadata",
-        "read_regular_expression",
-        "read_target_assignment_member",
-        "read_target_assignment_metadata",
-    ),
-    "coordinator/consumer_group/records.py": (
-        "current_member_assignment",
-        "member_metadata",
-        "regular_expression",
-        "removed_group",
-        "removed_member",
-        "target_assignment_member",
-        "target_assignment_metadata",
-    ),
+    "coordinator/consumer_group/metadata_hash.py": ("NO_TOPIC",),
+    "coordinator/consumer_group/records.py": ("removed_group", "removed_member"),
     "coordinator/group/subscription.py": (
         "assignment_bytes",
         "read_assignment",
@@ -56,7 +41,6 @@ WILL_BE_USED = {
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
     # consumer groups of the new protocol
-    ("coordinator/consumer_group/assignors/assignor.py", "order_of_members"): "their coordinator",
     ("coordinator/consumer_group/assignors/loading.py", "assignors_named"): "their settings",
     ("coordinator/consumer_group/patterns.py", "check_pattern"): "their coordinator",
     ("coordinator/consumer_group/patterns.py", "matching_names"): "the same",

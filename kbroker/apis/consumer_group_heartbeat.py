@@ -1,15 +1,20 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0 and 1: refused with UNSUPPORTED_VERSION.
+"""ConsumerGroupHeartbeat (key 68), versions 0 and 1: a member of a consumer group joins, is alive,
+or goes (KIP-848).
 
-So does Kafka if the group protocol of KIP-848 is off: with ZooKeeper, or at group.version 0. The
-key is listed all the same, as by Kafka: librdkafka ends at this answer, and if the key is missing
-it looks for another coordinator again and again. Whoever asks gets it, as in Kafka: it says nothing
-of a group.
+Below group.version 1 it is refused with UNSUPPORTED_VERSION, as by Kafka. The key is listed all the
+same: librdkafka ends at this answer, and if the key is missing it looks for another coordinator
+again and again. Whoever asks gets it: it says nothing of a group.
 """
 
 from __future__ import annotations
 
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
+from kbroker.apis.authorization import AskedInside
 from kbroker.apis.context import RequestContext
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode
+from kbroker.features import GROUP_VERSION
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -17,8 +22,38 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 from kbroker.unserved import CONSUMER_PROTOCOL
 
 
-@api(ConsumerGroupHeartbeatRequest)
+def serves_consumer_groups(ctx: RequestContext) -> bool:
+    """Whether the cluster has settled on consumer groups, and this broker can serve them."""
+    levels = ctx.services.metadata.finalized_features.levels
+    return levels.get(GROUP_VERSION, 0) >= 1 and ctx.services.groups.serves_consumer_groups
+
+
+@api(
+    ConsumerGroupHeartbeatRequest,
+    AskedInside(AclOperation.READ, AclResourceType.GROUP),
+    AskedInside(AclOperation.DESCRIBE, AclResourceType.TOPIC),
+)
 def handle(
-    ctx: RequestContext, _request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
-    raise ctx.unserved(CONSUMER_PROTOCOL)
+    ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> NowOrLater[ConsumerGroupHeartbeatResponse]:
+    """Answer once what the answer rests on is stored."""
+    if not serves_consumer_groups(ctx):
+        raise ctx.unserved(CONSUMER_PROTOCOL)
+    group = AclResource(AclResourceType.GROUP, request.group_id)
+    if not ctx.is_authorized(AclOperation.READ, group):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    topics = request.subscribed_topic_names or ()
+    if ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, topics):
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    outcome: NowOrLater[ConsumerGroupHeartbeatResponse]
+    outcome = ctx.services.groups.consumer_groups.heartbeat(
+        request,
+        api_version=ctx.api_version,
+        client_id=ctx.client_id or "",
+        client_host=f"/{ctx.connection.peer_host}",
+    )
+    return outcome
+
+
+def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=int(code))

@@ -1,7 +1,7 @@
 """ListGroups (16): the groups this broker coordinates.
 
 v1: throttle time. v4: filter by state, and states (KIP-518). v5: filter by type, and types
-(KIP-848); all groups here are classic.
+(KIP-848).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
+from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroupState
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group_coordinator import GROUP_TYPES
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -27,7 +28,8 @@ from kbroker.turns import ENTRIES
 Group = ListGroupsResponse.ListedGroup
 
 _BYTES_OF_GROUP = 64
-_KNOWN = {state.value.lower() for state in GroupState} | GROUP_TYPES
+_STATES = (*GroupState, *ConsumerGroupState)
+_KNOWN = {state.value.lower() for state in _STATES} | GROUP_TYPES
 
 
 @api(

@@ -81,6 +81,7 @@ def _store(
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
+        ctx.api_version,
     )
     codes = ctx.services.groups.offsets.commit(committer, list(found.accepted.items()))
     return then(codes, _finish, ctx, request, found)

@@ -72,6 +72,7 @@ class OffsetCommitShortcut:
             request.member_id,
             request.group_instance_id,
             request.generation_id_or_member_epoch,
+            version,
         )
         wanted_ms = request.retention_time_ms
         self._retention_ms = None if wanted_ms == DEFAULT_RETENTION else wanted_ms

@@ -2,9 +2,9 @@
 
 v0: read from the znode tree, where v0 commits are kept. v1: from the coordinator, errors per
 partition. v2: error of the request, null topics for all. v5: leader epoch. v7: require_stable
-(KIP-447). v8: several groups (KIP-709). v9: member id and epoch of the consumer protocol, which say
-nothing about a classic group. v10: topics by id. A partition without a committed offset, existing
-or not, is answered with offset -1 and no error.
+(KIP-447). v8: several groups (KIP-709). v9: member id and epoch, which are checked
+in groups of the consumer protocol. v10: topics by id. A partition without a committed offset,
+existing or not, is answered with offset -1 and no error.
 
 With several groups, each is read and written in a turn of the loop of its own: monitoring asks for
 all groups of a cluster at once.
@@ -281,11 +281,20 @@ def _told_groups(ctx: RequestContext, request: OffsetFetchRequest) -> Iterator[l
             yield [group]
 
 
+def _check_reader(ctx: RequestContext, asked: OffsetFetchRequest.OffsetFetchRequestGroup) -> None:
+    """Raise KafkaError for a member of a consumer group in another epoch than its own."""
+    if asked.member_id is not None or asked.member_epoch >= 0:
+        ctx.services.groups.offsets.check_reader(
+            asked.group_id, asked.member_id, asked.member_epoch
+        )
+
+
 def _told_group(
     ctx: RequestContext, asked: OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool
 ) -> Iterator[list[Any]]:
     stored = _stored(ctx, asked.group_id, require_stable)
     try:
+        _check_reader(ctx, asked)
         next(stored, None)
     except KafkaError as error:
         yield [Group(group_id=asked.group_id, error_code=int(error.code))]
@@ -305,6 +314,7 @@ def _fill_group(
     by_id = ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     known: list[tuple[OffsetFetchRequest.OffsetFetchRequestTopics, GroupTopic]] = []
     try:
+        _check_reader(ctx, asked)
         if asked.topics is None:
             group.topics = _all_topics(
                 ctx, _fetched(ctx, asked.group_id, None, require_stable), by_id

@@ -15,8 +15,16 @@ from uuid import UUID
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.consumer_group.step import (
+    GroupSettings,
+    KnownAssignors,
+    Surroundings,
+)
 from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.cluster_topics import ClusterTopics
+from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
+from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
@@ -49,8 +57,21 @@ from kbroker.replication.partitions.partition import Partition
 
 _log = logging.getLogger(__name__)
 
-GROUP_TYPES = frozenset({ClassicGroup.kind})
+GROUP_TYPES = frozenset({ClassicGroup.kind, CoordinatedConsumerGroup.kind})
+_LARGE_TARGET = 1_000  # partitions and members, some milliseconds
 _EXPIRY_TIMER = "offsets.retention.check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ConsumerGroupServices:
+    """Services for groups of the consumer protocol (KIP-848). A target of that many partitions and
+    members is computed beside the loop.
+    """
+
+    settings_of: Callable[[str], GroupSettings]  # by group id
+    max_size: int
+    assignors: KnownAssignors
+    large_target: int = _LARGE_TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -68,6 +89,7 @@ class CoordinatorServices:
     new_uuid: Callable[[], UUID]
     offsets_partitions: Callable[[], int]
     note: Note = nobody_notes  # what happens to groups, and why
+    consumer_groups: ConsumerGroupServices | None = None  # None where none are served
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -101,7 +123,9 @@ class GroupCoordinator:
             services.timer,
             lambda: services.offsets_partitions() or config.offsets_topic_num_partitions,
         )
-        self.store = GroupStore(config, self._runtime, services.note)
+        given = self._surroundings(services)
+        self.store = GroupStore(config, self._runtime, services.note, given)
+        self.consumer_groups = ConsumerGroupRequests(self.store, self._status, services.new_uuid)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
         self.offsets = OffsetCommits(self.store)
@@ -110,6 +134,30 @@ class GroupCoordinator:
             {CoordinatorType.GROUP: self._runtime}, metadata, services.topics
         ).find
         self.partition_for = self._runtime.partition_for
+
+    def _surroundings(self, services: CoordinatorServices) -> Surroundings | None:
+        served = services.consumer_groups
+        if served is None:
+            return None
+        topics = ClusterTopics(services.metadata)
+
+        def changed(names: Collection[str]) -> None:
+            topics.changed(names)
+            self.store.topics_changed(names)
+
+        services.metadata.on_topics_changed = changed
+        return Surroundings(
+            settings_of=served.settings_of,
+            max_size=served.max_size,
+            topics=topics,
+            assignors=served.assignors,
+            large_target=served.large_target,
+        )
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether groups of the consumer protocol can be here."""
+        return self.store.given is not None
 
     # ---- life
 

@@ -179,7 +179,7 @@ class ClassicGroup(CoordinatedGroup):
         of the new generation.
         """
         group = self.group
-        _, member_id, instance_id, generation_id = committer
+        _, member_id, instance_id, generation_id, _ = committer
         if generation_id < 0 and group.state is GroupState.EMPTY:
             return NO_ERROR
         if generation_id < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
@@ -194,10 +194,10 @@ class ClassicGroup(CoordinatedGroup):
         prolong(group.members[member_id], now_ms)
         return NO_ERROR
 
-    def transactional_commit_error(self, committer: Committer) -> ErrorCode:
+    def transactional_commit_error(self, committer: Committer, _offsets: Offsets) -> ErrorCode:
         """A producer that names no member of the group is trusted, as old ones name none."""
         group = self.group
-        _, member_id, instance_id, generation_id = committer
+        _, member_id, instance_id, generation_id, _ = committer
         names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None
         if not names_member or (generation_id < 0 and group.state is GroupState.EMPTY):
             return NO_ERROR

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
 from kbroker.coordinator.runtime.effects import Effect, Instant, KeyValue
 from kbroker.coordinator.runtime.shard import Shard, nothing
-from kbroker.errors import ErrorCode
+from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
@@ -33,6 +33,7 @@ class Committer(NamedTuple):
     member_id: str = ""
     group_instance_id: str | None = None
     generation_id: int = -1
+    api_version: int = 9
 
 
 class Ending(NamedTuple):
@@ -126,11 +127,19 @@ class CoordinatedGroup(ABC):
         """
         return nothing
 
+    def computed(self, _token: Hashable, _found: Any, _now: Instant) -> list[Effect]:
+        """Work that the group asked for is done; None if it failed."""
+        raise AssertionError(f"{self.group_id} asked for nothing")
+
     @abstractmethod
     def append_ended(self, token: Hashable, error: ErrorCode, now: Instant) -> list[Effect]:
         """Records are in the log, or refused, that the group asked for."""
 
     # ---- offsets
+
+    def fetch_error(self, _member_id: str | None, _epoch: int) -> ErrorCode:
+        """NONE when this member may read offsets now (KIP-848); others may at any time."""
+        return NO_ERROR
 
     @abstractmethod
     def commit_error(self, committer: Committer, offsets: Offsets, now_ms: float) -> ErrorCode:
@@ -139,7 +148,7 @@ class CoordinatedGroup(ABC):
         """
 
     @abstractmethod
-    def transactional_commit_error(self, committer: Committer) -> ErrorCode:
+    def transactional_commit_error(self, committer: Committer, offsets: Offsets) -> ErrorCode:
         """NONE when a producer may commit offsets in its transaction now (KIP-447)."""
 
     @property

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from kbroker.coordinator.consumer_group.changes import read
+from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.record_reading import read_key as read_consumer_group_key
+from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.records import (
@@ -28,8 +32,12 @@ _KEYS_REMEMBERED = 1 << 14
 class GroupReplay:
     """Takes records in the order of the log; `groups` gives what they amount to."""
 
-    def __init__(self, timeline: Timeline | None = None) -> None:
+    def __init__(
+        self, timeline: Timeline | None = None, *, reads_consumer_groups: bool = False
+    ) -> None:
         """`timeline` of the shard that keeps the groups."""
+        self._reads_consumer_groups = reads_consumer_groups
+        self._consumer_groups: dict[str, ConsumerGroup] = {}
         self._timeline = Timeline() if timeline is None else timeline
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
@@ -46,6 +54,8 @@ class GroupReplay:
         nothing and raises ProtocolError.
         """
         about = self._read_key(key or b"")
+        if about is None and self._reads_consumer_groups and self._change(key or b"", value):
+            return
         if about is None:
             raise not_taken(key or b"")
         if isinstance(about, OffsetCommitKey):
@@ -60,6 +70,24 @@ class GroupReplay:
             self._groups.pop(about.group, None)
         else:
             self._groups[about.group] = read_group_metadata(about.group, value)
+            self._consumer_groups.pop(about.group, None)
+
+    def _change(self, key: bytes, value: bytes | None) -> bool:
+        """Take in a record of a consumer group; returns false if it is none."""
+        about = read_consumer_group_key(key)
+        if about is None:
+            return False
+        change = read(about, value)
+        group_id = about.group_id
+        group = self._consumer_groups.get(group_id)
+        if group is None and value is not None:
+            group = self._consumer_groups[group_id] = ConsumerGroup(group_id, self._timeline)
+            self._groups.pop(group_id, None)
+        if group is not None:
+            group.apply(change)
+        if change.kind is RecordKind.GROUP_METADATA and value is None:
+            self._consumer_groups.pop(group_id, None)
+        return True
 
     def open_producers(self) -> Iterable[int]:
         """Producers with offsets in a transaction that has not ended."""
@@ -69,6 +97,13 @@ class GroupReplay:
         """A transaction of this producer ended."""
         for group_id in self.in_transaction.pop(producer_id, ()):
             self._offsets[group_id].end_transaction(producer_id, is_commit)
+
+    def consumer_groups(self) -> Iterator[tuple[ConsumerGroup, GroupOffsets]]:
+        """All groups of the consumer protocol, as `groups`, before it."""
+        for group_id, group in self._consumer_groups.items():
+            offsets = self._offsets.pop(group_id, None)
+            yield group, GroupOffsets(self._timeline) if offsets is None else offsets
+        self._consumer_groups = {}
 
     def groups(self) -> Iterator[Group]:
         """All groups, with their offsets; nothing of what was read is kept here after them."""

@@ -16,11 +16,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.step import Surroundings
+from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
 from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
@@ -30,6 +35,7 @@ from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.runtime.effects import (
     Append,
     CancelTimer,
+    Compute,
     Effect,
     Happened,
     KeyValue,
@@ -63,8 +69,14 @@ class GroupStore:
         config: GroupConfig,
         runtime: CoordinatorRuntime[GroupMachine],
         note: Note = nobody_notes,
+        given: Surroundings | None = None,
     ) -> None:
+        """`given` to groups of the consumer protocol; None where none are served."""
         self.config = config
+        self.given = given
+        self.followers = TopicFollowers()
+        # Runs work of groups that takes long.
+        self.beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
         self._note = note
         self.runtime = runtime
         self._groups: dict[str, CoordinatedGroup] = {}
@@ -90,6 +102,30 @@ class GroupStore:
         self._keep(created)
         return created
 
+    def create_consumer_group(self, group_id: str) -> CoordinatedConsumerGroup:
+        """A new group of the consumer protocol, as `create`."""
+        home = self.runtime.shard_for(group_id)
+        assert home is not None
+        assert home.is_loaded
+        assert self.given is not None
+        group, offsets = ConsumerGroup(group_id, home.timeline), GroupOffsets(home.timeline)
+        return self._keep_consumer_group(CoordinatedConsumerGroup(group, home, offsets, self.given))
+
+    def take_over(self, classic: ClassicGroup) -> CoordinatedConsumerGroup:
+        """Put a group of the consumer protocol in the place of an empty classic one, whose offsets
+        it has. The classic one comes back if the log refuses that.
+        """
+        assert self.given is not None
+        group = ConsumerGroup(classic.group_id, classic.home.timeline)
+        return self._keep_consumer_group(
+            CoordinatedConsumerGroup(group, classic.home, classic.offsets, self.given, classic)
+        )
+
+    def _keep_consumer_group(self, made: CoordinatedConsumerGroup) -> CoordinatedConsumerGroup:
+        made.follow = self.followers.follow
+        self._keep(made)
+        return made
+
     def forget(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
         """Drop a group that is no longer here, or deleted, and answer `code` to whoever waits."""
         self._let_go(coordinated)
@@ -108,8 +144,24 @@ class GroupStore:
         or a commit that was refused, or is left without offsets, and only takes up room.
         """
         coordinated = self.find(group_id)
-        if coordinated is not None and not (coordinated.is_recorded or coordinated.offsets):
+        if coordinated is None or coordinated.is_recorded:
+            return
+        if isinstance(coordinated, CoordinatedConsumerGroup) and coordinated.before is not None:
+            self._keep(coordinated.before)
+        elif not coordinated.offsets:
             self._let_go(coordinated)
+
+    def topics_changed(self, topics: Iterable[str]) -> None:
+        """Topics have come or gone, or have another id, other partitions or racks: groups that
+        subscribe to them look at that with their next heartbeat.
+        """
+        for topic in topics:
+            for group_id in self.followers.of(topic):
+                found = self.find(group_id)
+                if not isinstance(found, CoordinatedConsumerGroup) or found.has_left(topic):
+                    self.followers.leave(topic, group_id)
+                else:
+                    found.attendance.must_look_at_topics = True
 
     # ---- drive
 
@@ -131,6 +183,8 @@ class GroupStore:
                 self.runtime.cancel_timer((coordinated, effect.key))
             elif isinstance(effect, Happened):
                 self._note(effect.event)
+            elif isinstance(effect, Compute):
+                self._compute(coordinated, effect)
             else:
                 self._append(coordinated, effect)
         _answer(replies)
@@ -149,8 +203,23 @@ class GroupStore:
                 _log.warning("Empty group %s not stored: %s", coordinated.group_id, error.name)
             ended = coordinated.append_ended(effect.token, error, self.runtime.now())
             self.run(coordinated, ended)
+            if error is not ErrorCode.NONE:
+                self.drop_if_untouched(coordinated.group_id)
 
         coordinated.home.write(effect.records, coordinated.replay(effect.token), settled)
+
+    def _compute(self, coordinated: CoordinatedGroup, effect: Compute) -> None:
+        async def work() -> None:
+            try:
+                found = await self.beside(effect.work)
+            except Exception as error:  # an assignor may be somebody else's code
+                _log.error("Group %s: %s", coordinated.group_id, error)
+                found = None
+            if self.find(coordinated.group_id) is coordinated:
+                effects = coordinated.computed(effect.token, found, self.runtime.now())
+                self.run(coordinated, effects)
+
+        self.runtime.start(work(), f"work of group {coordinated.group_id}")
 
     def write_tombstones(
         self,
@@ -190,6 +259,10 @@ class GroupStore:
         """Take in groups that were loaded; their members get a session to show up."""
         self._homes[home] = dict(loaded)
         self._groups.update(loaded)
+        for coordinated in loaded.values():
+            if isinstance(coordinated, CoordinatedConsumerGroup):
+                coordinated.follow = self.followers.follow
+                self.followers.follow(coordinated.group.topics(), coordinated.group_id)
         self.runtime.run_sliced(self._start_sessions(loaded.values()), "sessions of loaded groups")
 
     def _start_sessions(self, loaded: Iterable[CoordinatedGroup]) -> Iterator[None]:
@@ -251,8 +324,9 @@ class GroupMachine:
         self._store = store
         self._shard = shard
         self._loaded: dict[str, CoordinatedGroup] = {}
-        replay = GroupReplay(shard.timeline)
+        replay = GroupReplay(shard.timeline, reads_consumer_groups=store.given is not None)
         self._read_groups = replay.groups
+        self._read_consumer_groups = replay.consumer_groups
         self._in_transaction = replay.in_transaction  # producer id -> groups, maybe of the past
         self.record = replay.record
         self.marker = replay.marker
@@ -260,6 +334,12 @@ class GroupMachine:
 
     def finish_load(self) -> Generator[None, None, bool]:
         """Put the groups together."""
+        for consumer_group, offsets in self._read_consumer_groups():
+            assert self._store.given is not None
+            self._loaded[consumer_group.group_id] = CoordinatedConsumerGroup(
+                consumer_group, self._shard, offsets, self._store.given
+            )
+            yield
         for group in self._read_groups():
             self._loaded[group.group_id] = ClassicGroup(group, self._shard, self._store.config)
             yield

@@ -94,7 +94,7 @@ class OffsetCommits:
             return [error] * len(offsets)
         if coordinated is None:
             coordinated = self._store.create(committer.group_id)
-        error = coordinated.transactional_commit_error(committer)
+        error = coordinated.transactional_commit_error(committer, offsets)
         if error is not NO_ERROR:
             self._store.drop_if_untouched(committer.group_id)
             return [error] * len(offsets)
@@ -180,6 +180,14 @@ class OffsetCommits:
             (each, NOTHING_COMMITTED if each in gone else offsets.fetch(each, require_stable))
             for each in partitions
         ]
+
+    def check_reader(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Raise KafkaError for a member of a consumer group in another epoch, or an unknown one."""
+        coordinated = self._store.find(group_id)
+        if coordinated is not None:
+            error = coordinated.fetch_error(member_id, epoch)
+            if error is not NO_ERROR:
+                raise KafkaError(error)
 
     def stored(self, group_id: str) -> list[TopicPartition]:
         """The partitions of which a group has offsets. Raises KafkaError as `fetch`."""

@@ -8,9 +8,9 @@ outcome back as further inputs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kbroker.events.event import Event
 
@@ -60,6 +60,16 @@ class CancelTimer:
     key: Hashable
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    """Call `work` beside the loop, as it takes long; what it returns comes back to the machine
+    together with `token`, None if it raises. It touches nothing that the machine owns.
+    """
+
+    work: Callable[[], Any]
+    token: Hashable
+
+
 @dataclass(frozen=True, slots=True)
 class Happened:
     """Something that people may ask for later, with its cause; it changes nothing."""
@@ -67,4 +77,4 @@ class Happened:
     event: Event
 
 
-Effect = Append | Reply | SetTimer | CancelTimer | Happened
+Effect = Append | Reply | SetTimer | CancelTimer | Compute | Happened

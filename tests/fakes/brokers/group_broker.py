@@ -15,6 +15,7 @@ from kbroker.config.group_config import GroupConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.coordinator.group_coordinator import (
     Caller,
+    ConsumerGroupServices,
     CoordinatorServices,
     GroupCoordinator,
 )
@@ -269,6 +270,7 @@ class GroupBroker:
         lead: bool = True,
         time: VirtualTime | Calls | None = None,
         mode: Replication | None = None,
+        consumer_groups: ConsumerGroupServices | None = None,
         **settings: object,
     ) -> None:
         values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": partitions}
@@ -295,9 +297,10 @@ class GroupBroker:
                 new_uuid=self._new_uuid,
                 offsets_partitions=lambda: self.metadata.partition_count(GROUP_METADATA_TOPIC),
                 note=self.events.note,
+                consumer_groups=consumer_groups,
             ),
         )
-        self.groups: Any = Calls(coordinator, "offsets")
+        self.groups: Any = Calls(coordinator, "offsets", "consumer_groups")
         if lead:
             self.lead()
 

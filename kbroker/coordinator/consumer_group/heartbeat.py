@@ -1,0 +1,244 @@
+"""ConsumerGroupHeartbeat: join, go on, leave.
+
+Pure. Law: the four things of a heartbeat happen in this order, each with its records: the member is
+made or changed; the group gets a new epoch if its subscriptions or their topics have changed; a new
+target is computed for it; the member goes a step towards its target. What a member has not said
+again holds on; its assignment is told when it is another one, or if the member has said everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from kbroker.coordinator.consumer_group.identity import (
+    dynamic_member,
+    known_instance,
+    known_member,
+    static_member,
+)
+from kbroker.coordinator.consumer_group.member import (
+    AWAY,
+    JOINING,
+    LEFT,
+    NOTHING,
+    Member,
+    OwnedPartitions,
+)
+from kbroker.coordinator.consumer_group.reconciliation import Towards, reconciled
+from kbroker.coordinator.consumer_group.record_values import (
+    GroupMetadata,
+    MemberMetadata,
+    MemberState,
+    PartitionEpochs,
+    RecordKind,
+)
+from kbroker.coordinator.consumer_group.removal import remove_members
+from kbroker.coordinator.consumer_group.sessions import keep_alive, watch_revocation
+from kbroker.coordinator.consumer_group.step import ConsumerStep
+from kbroker.coordinator.consumer_group.target_assignment import (
+    Target,
+    counts_after,
+    next_target,
+    subscription_type,
+)
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+NO_PATTERNS = "This broker does not serve patterns of topics: subscribe to topics by their names"
+_NOT_SAID = -1  # a rebalance time-out that holds on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Heartbeat:
+    """A ConsumerGroupHeartbeat with what the shell knows about it."""
+
+    request: ConsumerGroupHeartbeatRequest
+    client_id: str
+    client_host: str
+    new_member_id: str  # to be used if the member has none yet
+
+    @property
+    def owned(self) -> OwnedPartitions | None:
+        """The partitions that the member says it has, by topic id; None if it does not say."""
+        given = self.request.topic_partitions
+        if given is None:
+            return None
+        owned: dict[UUID, list[int]] = {}
+        for topic in given:
+            owned.setdefault(topic.topic_id, []).extend(topic.partitions)
+        return owned
+
+
+def heartbeat(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:
+    """A member joins, is alive, or goes. Raises KafkaError."""
+    if sent.request.member_epoch in (LEFT, AWAY):
+        return _leave(step, sent.request)
+    return _go_on(step, sent)
+
+
+def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:
+    request, owned = sent.request, sent.owned
+    _check_size(step, request.member_id)
+    if request.subscribed_topic_regex:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, NO_PATTERNS)
+    before = _sender(step, sent, owned)
+    member = before._replace(metadata=_said(before.metadata, sent))
+    has_other_topics = _take_metadata(step, before, member)
+    group_epoch = _group_epoch(step, before, member, has_other_topics)
+    target = _target(step, group_epoch, before, member)
+    after = _reconcile(step, member, target, owned, has_other_topics)
+    keep_alive(step, after.member_id)
+    says_all = (
+        request.rebalance_timeout_ms != _NOT_SAID
+        and (
+            request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        )
+        and owned is not None
+    )
+    is_told = request.member_epoch == JOINING or says_all or after.assigned != before.assigned
+    return ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.epoch,
+        heartbeat_interval_ms=step.settings.heartbeat_interval_ms,
+        assignment=_told(after.assigned) if is_told else None,
+    )
+
+
+def _check_size(step: ConsumerStep, member_id: str) -> None:
+    members, most = step.group.members, step.given.max_size
+    if len(members) >= most and member_id not in members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {most} members.",
+        )
+
+
+def _sender(step: ConsumerStep, sent: Heartbeat, owned: OwnedPartitions | None) -> Member:
+    request = sent.request
+    member_id = request.member_id or sent.new_member_id
+    if request.instance_id is None:
+        return dynamic_member(step.group, member_id, request.member_epoch, owned)
+    return static_member(step, member_id, request.member_epoch, request.instance_id, owned)
+
+
+def _said(before: MemberMetadata, sent: Heartbeat) -> MemberMetadata:
+    """Return what a member has said of itself by now; the same object if that is nothing new."""
+    request = sent.request
+    names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    said = MemberMetadata(
+        instance_id=before.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+        client_id=sent.client_id,
+        client_host=sent.client_host,
+        subscribed_topic_names=(
+            before.subscribed_topic_names if names is None else frozenset(names)
+        ),
+        subscribed_topic_regex=before.subscribed_topic_regex if pattern is None else pattern,
+        rebalance_timeout_ms=(
+            before.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms
+        ),
+        server_assignor=(
+            before.server_assignor if request.server_assignor is None else request.server_assignor
+        ),
+    )
+    return before if said == before else said
+
+
+def _take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:
+    """Write what is new; returns whether the member subscribes to other topics."""
+    if member.metadata is before.metadata:
+        return False
+    step.change(RecordKind.MEMBER_METADATA, member.metadata, member.member_id)
+    names = member.metadata.subscribed_topic_names
+    return names != before.metadata.subscribed_topic_names
+
+
+def _group_epoch(step: ConsumerStep, before: Member, member: Member, has_other_topics: bool) -> int:
+    """The epoch of the group, a new one if its topics are others or have changed."""
+    group, attendance = step.group, step.attendance
+    is_stale = attendance.must_look_at_topics or group.epoch < attendance.looked_at_epoch
+    if not (has_other_topics or is_stale):
+        return group.epoch
+    names, _ = counts_after(step, before, member)
+    metadata_hash = step.given.topics.metadata_hash({*names, *group.pattern_topics})
+    epoch = group.epoch
+    if has_other_topics or metadata_hash != group.metadata.metadata_hash:
+        epoch += 1
+        step.change(RecordKind.GROUP_METADATA, GroupMetadata(epoch, metadata_hash))
+    attendance.must_look_at_topics = False
+    attendance.looked_at_epoch = epoch
+    if group.has_partition_metadata:
+        step.change(RecordKind.PARTITION_METADATA, None)
+    return epoch
+
+
+def _target(step: ConsumerStep, group_epoch: int, before: Member, member: Member) -> Target:
+    kind = subscription_type(step, before, member)
+    return next_target(step, group_epoch, before, member, kind)
+
+
+def _reconcile(
+    step: ConsumerStep,
+    member: Member,
+    target: Target,
+    owned: OwnedPartitions | None,
+    has_other_topics: bool,
+) -> Member:
+    if not has_other_topics and member.is_reconciled_to(target.epoch):
+        return member
+    topics = step.given.topics
+    names = member.topic_names(step.group.resolved)
+    towards = Towards(
+        epoch=target.epoch,
+        target=target.partitions,
+        owner_epoch=step.group.owner_epoch,
+        follows=lambda topic_id: topics.topic_name(topic_id) in names,
+        owned=owned,
+        has_other_subscription=has_other_topics,
+    )
+    current = reconciled(member, towards)
+    if current == member.current:
+        return member
+    after = member._replace(current=current)
+    step.change(RecordKind.CURRENT_MEMBER_ASSIGNMENT, current, after.member_id)
+    if current.state is MemberState.UNREVOKED_PARTITIONS:
+        watch_revocation(step, after)
+    return after
+
+
+def _told(assigned: PartitionEpochs) -> ConsumerGroupHeartbeatResponse.Assignment:
+    return ConsumerGroupHeartbeatResponse.Assignment(
+        topic_partitions=[
+            ConsumerGroupHeartbeatResponse.TopicPartitions(
+                topic_id=topic_id, partitions=list(partitions)
+            )
+            for topic_id, partitions in assigned.items()
+        ]
+    )
+
+
+# ---- leaving
+
+
+def _leave(
+    step: ConsumerStep, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """A member goes for good, or a static one for a while."""
+    group = step.group
+    if request.instance_id is None:
+        member = known_member(group, request.member_id)
+    else:
+        member = known_instance(group, request.member_id, request.instance_id)
+    if request.member_epoch == AWAY and request.instance_id is not None:
+        away = member.current._replace(member_epoch=AWAY, partitions_pending_revocation=NOTHING)
+        step.change(RecordKind.CURRENT_MEMBER_ASSIGNMENT, away, member.member_id)
+    else:
+        remove_members(step, [member])
+    return ConsumerGroupHeartbeatResponse(
+        member_id=request.member_id, member_epoch=request.member_epoch
+    )

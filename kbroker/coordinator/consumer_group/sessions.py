@@ -1,0 +1,111 @@
+"""Sessions and rebalance timers of members of a consumer group.
+
+Pure. Law: a heartbeat moves a deadline and nothing else; the timer looks at it when it fires. A
+timer belongs to a member id, and does nothing to who has come in its place. Timers are kept beside
+the log, so a refused write may leave one that finds nothing to do; one that has led to it is set
+again.
+"""
+
+from __future__ import annotations
+
+from kbroker.coordinator.consumer_group.member import Member
+from kbroker.coordinator.consumer_group.record_values import MemberState
+from kbroker.coordinator.consumer_group.removal import remove_members
+from kbroker.coordinator.consumer_group.step import (
+    ConsumerStep,
+    Session,
+    TimerKey,
+    TimerKind,
+)
+from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
+
+_AGAIN_MS = 500.0
+
+
+def keep_alive(step: ConsumerStep, member_id: str) -> None:
+    """A member was heard of: its session lasts from now."""
+    sessions = step.attendance.sessions
+    session = sessions.get(member_id)
+    if session is None:
+        session = sessions[member_id] = Session()
+    session.deadline_ms = step.now.monotonic_ms + step.settings.session_timeout_ms
+    if not session.has_timer:
+        session.has_timer = True
+        key = TimerKey(TimerKind.SESSION, member_id)
+        step.effects.append(SetTimer(key, session.deadline_ms))
+
+
+def watch_revocation(step: ConsumerStep, member: Member) -> None:
+    """A member has to give up partitions: it has its rebalance time-out for that."""
+    _watch(step, member, member.metadata.rebalance_timeout_ms)
+
+
+def _watch(step: ConsumerStep, member: Member, timeout_ms: float) -> None:
+    step.attendance.revoking_epochs[member.member_id] = member.epoch
+    deadline = step.now.monotonic_ms + timeout_ms
+    step.effects.append(SetTimer(TimerKey(TimerKind.REBALANCE, member.member_id), deadline))
+
+
+def start(step: ConsumerStep) -> None:
+    """The group was loaded: members get a session, and time to give up partitions, to show up."""
+    for member in step.group.members.values():
+        keep_alive(step, member.member_id)
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+            watch_revocation(step, member)
+
+
+def restart(step: ConsumerStep) -> None:
+    """The log has refused what timers led to: those whose time was up are looked at again soon."""
+    attendance = step.attendance
+    for member_id, member in step.group.members.items():
+        if member_id not in attendance.sessions:
+            deadline = step.now.monotonic_ms + _AGAIN_MS
+            attendance.sessions[member_id] = Session(deadline, has_timer=True)
+            step.effects.append(SetTimer(TimerKey(TimerKind.SESSION, member_id), deadline))
+        is_revoking = member.current.state is MemberState.UNREVOKED_PARTITIONS
+        if is_revoking and member_id not in attendance.revoking_epochs:
+            _watch(step, member, _AGAIN_MS)
+
+
+def close(step: ConsumerStep) -> None:
+    """The group is not here any more: end all timers."""
+    attendance = step.attendance
+    for member_id, session in attendance.sessions.items():
+        if session.has_timer:
+            step.effects.append(CancelTimer(TimerKey(TimerKind.SESSION, member_id)))
+    for member_id in attendance.revoking_epochs:
+        step.effects.append(CancelTimer(TimerKey(TimerKind.REBALANCE, member_id)))
+    attendance.sessions.clear()
+    attendance.revoking_epochs.clear()
+    attendance.job = None
+
+
+def on_timer(step: ConsumerStep, key: TimerKey) -> None:
+    """A timer that was set has fired."""
+    member = step.group.members.get(key.member_id)
+    if key.kind is TimerKind.SESSION:
+        _on_session_timer(step, key, member)
+    else:
+        _on_rebalance_timer(step, key, member)
+
+
+def _on_session_timer(step: ConsumerStep, key: TimerKey, member: Member | None) -> None:
+    session = step.attendance.sessions.get(key.member_id)
+    if session is None:
+        return
+    if session.deadline_ms > step.now.monotonic_ms:
+        step.effects.append(SetTimer(key, session.deadline_ms))
+        return
+    del step.attendance.sessions[key.member_id]
+    if member is not None:
+        remove_members(step, [member])
+
+
+def _on_rebalance_timer(step: ConsumerStep, key: TimerKey, member: Member | None) -> None:
+    epoch = step.attendance.revoking_epochs.pop(key.member_id, None)
+    if member is None or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+        return
+    if member.epoch == epoch:
+        remove_members(step, [member])
+    else:  # it is back where it was, as the log has refused what it had come to
+        watch_revocation(step, member)

@@ -1,0 +1,144 @@
+"""One input to a consumer group on its way through the machine, and what the machine knows beside
+the group: settings, topics, assignors.
+
+Pure. A step collects changes, which the shell writes as one batch and applies to the group when the
+log takes them, and effects, which it runs at once. A refusal is a KafkaError, and then nothing of
+the step is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from kbroker.coordinator.consumer_group.assignors.assignor import (
+    Assignment,
+    Assignor,
+    GroupSpec,
+    Topics,
+)
+from kbroker.coordinator.consumer_group.changes import Change
+from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.record_values import RecordKind
+from kbroker.coordinator.runtime.effects import Effect, Instant
+
+
+class GroupSettings(Protocol):
+    """The settings that hold for one group."""
+
+    @property
+    def session_timeout_ms(self) -> int: ...
+
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+
+    @property
+    def assignment_interval_ms(self) -> int: ...
+
+
+class KnownTopics(Protocol):
+    """The topics of the cluster."""
+
+    def topic_id(self, name: str) -> UUID | None:
+        """None for a topic that does not exist, or has no id."""
+        ...
+
+    def topic_name(self, topic_id: UUID) -> str | None: ...
+
+    def metadata_hash(self, names: Iterable[str]) -> int:
+        """The hash of those of these topics that exist."""
+        ...
+
+    def topics(self, topic_ids: Collection[UUID]) -> Topics:
+        """Return what an assignor may know of these."""
+        ...
+
+
+class KnownAssignors(Protocol):
+    """The assignors that members may ask for."""
+
+    @property
+    def default(self) -> Assignor: ...
+
+    @property
+    def names(self) -> str: ...
+
+    def get(self, name: str) -> Assignor | None: ...
+
+
+class TimerKind(Enum):
+    """The purpose of a timer of a consumer group."""
+
+    SESSION = "session"  # until a member counts as gone
+    REBALANCE = "rebalance"  # until a member has given up what it has to
+
+
+class TimerKey(NamedTuple):
+    """A timer of one member, which has one of each kind."""
+
+    kind: TimerKind
+    member_id: str
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """The life sign of a member: known to this coordinator only."""
+
+    deadline_ms: float = 0.0  # monotonic
+    has_timer: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TargetJob:
+    """A target to be computed beside the loop, as it takes long."""
+
+    epoch: int
+    assignor: Assignor
+    spec: GroupSpec
+    topics: Topics
+
+    def assign(self) -> Mapping[str, Assignment]:
+        """Return the target of each member. Raises AssignorError."""
+        return self.assignor.assign(self.spec, self.topics)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Attendance:
+    """Knowledge of a group that is not in the log: it begins again with each load."""
+
+    sessions: dict[str, Session] = field(default_factory=dict)  # by member id
+    revoking_epochs: dict[str, int] = field(default_factory=dict)  # of members with a timer
+    must_look_at_topics: bool = True  # since they were looked at, some may have changed
+    looked_at_epoch: int = 0  # of the group, when its topics were looked at
+    job: TargetJob | None = None  # whose result is waited for
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Surroundings:
+    """Things that every group of a broker is given beside its own state."""
+
+    settings_of: Callable[[str], GroupSettings]  # by group id
+    max_size: int  # members
+    topics: KnownTopics
+    assignors: KnownAssignors
+    large_target: int  # partitions and members from which on a target is computed beside the loop
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ConsumerStep:
+    """One input; collects what is to come of it."""
+
+    group: ConsumerGroup
+    attendance: Attendance
+    given: Surroundings
+    settings: GroupSettings
+    now: Instant
+    changes: list[Change] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+
+    def change(self, kind: RecordKind, value: Any, name: str = "") -> None:
+        """Something of the group gets another value, None to end it."""
+        self.changes.append(Change(kind, name, value))

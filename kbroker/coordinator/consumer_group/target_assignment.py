@@ -1,0 +1,229 @@
+"""The target of a consumer group: who is to have which partition in an epoch.
+
+Pure. Law: a target is for one epoch of the group, and computed of the members and topics of that
+moment; of a large group that happens beside the loop, and its result counts only if the group is
+still in that epoch and nothing of it was refused. Until a target is there members keep to the last.
+Only members whose target is another one get a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from kbroker.coordinator.consumer_group.assignors.assignor import (
+    Assignment,
+    AssignorError,
+    GroupSpec,
+    MemberSpec,
+    SubscriptionType,
+    order_of_members,
+)
+from kbroker.coordinator.consumer_group.consumer_group import NO_PARTITIONS, counted
+from kbroker.coordinator.consumer_group.member import Member
+from kbroker.coordinator.consumer_group.record_values import (
+    Partitions,
+    RecordKind,
+    TargetAssignmentMetadata,
+)
+from kbroker.coordinator.consumer_group.step import ConsumerStep, TargetJob
+from kbroker.coordinator.runtime.effects import Compute
+from kbroker.errors import ErrorCode, KafkaError
+
+
+class Target(NamedTuple):
+    """The epoch and the partitions that one member is to reach."""
+
+    epoch: int
+    partitions: Partitions
+
+
+def last_target(step: ConsumerStep, member: Member) -> Target:
+    """The target that the log has for a member; a static one takes over that of who had its id."""
+    group = step.group
+    owner = member.member_id
+    if member.instance_id is not None:
+        owner = group.static_members.get(member.instance_id, "")
+    return Target(group.target_metadata.assignment_epoch, group.target(owner))
+
+
+def next_target(
+    step: ConsumerStep,
+    group_epoch: int,
+    before: Member,
+    member: Member,
+    subscription_type: SubscriptionType,
+) -> Target:
+    """The target of `member`, which was `before` until now; a new one if the group is in another
+    epoch, and the last one is older than the assignment interval. Raises KafkaError
+    UNKNOWN_SERVER_ERROR if the assignor fails.
+    """
+    group = step.group
+    if group.target_metadata.assignment_epoch >= group_epoch or not _is_due(step):
+        return last_target(step, member)
+    job = _job(step, group_epoch, before, member, subscription_type)
+    if _size(job) >= step.given.large_target:
+        if step.attendance.job is None:
+            step.attendance.job = job
+            step.effects.append(Compute(job.assign, job))
+        return last_target(step, member)
+    try:
+        found = job.assign()
+    except AssignorError as error:
+        message = f"Failed to compute a new target assignment for epoch {group_epoch}: {error}"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from error
+    take_target(step, job, found)
+    return Target(group_epoch, found.get(member.member_id, NO_PARTITIONS))
+
+
+def take_target(step: ConsumerStep, job: TargetJob, found: Mapping[str, Assignment]) -> None:
+    """Write a target: what is new in it, and its epoch."""
+    group = step.group
+    for member_id in job.spec.members:
+        target = found.get(member_id, NO_PARTITIONS)
+        if group.targets.get(member_id) != target:
+            step.change(RecordKind.TARGET_ASSIGNMENT_MEMBER, target, member_id)
+    metadata = TargetAssignmentMetadata(job.epoch, step.now.wall_ms)
+    step.change(RecordKind.TARGET_ASSIGNMENT_METADATA, metadata)
+
+
+def on_computed(step: ConsumerStep, job: TargetJob, found: Mapping[str, Assignment] | None) -> None:
+    """A target was computed beside the loop; None if its assignor failed, and then the next
+    heartbeat tries again. If the group has gone on meanwhile it needs another one.
+    """
+    group, attendance = step.group, step.attendance
+    if attendance.job is not job:
+        return  # nobody waits for it any more
+    attendance.job = None
+    if found is None or group.target_metadata.assignment_epoch >= group.epoch:
+        return
+    if group.epoch == job.epoch:
+        take_target(step, job, found)
+    elif group.members:
+        kind = subscription_type(step, None, None)
+        again = _make_job(step, group.epoch, dict(group.members.items()), kind)
+        attendance.job = again
+        step.effects.append(Compute(again.assign, again))
+
+
+def subscription_type(
+    step: ConsumerStep, before: Member | None, after: Member | None
+) -> SubscriptionType:
+    """Whether all members subscribe to the same, once `before` has become `after`."""
+    group = step.group
+    names, patterns = counts_after(step, before, after)
+    count = len(group.members)
+    if after is not None and after.member_id not in group.members:
+        replaced = after.instance_id is not None and after.instance_id in group.static_members
+        count += not replaced
+    if not patterns:
+        is_same = all(each == count for each in names.values())
+    else:
+        is_same = not names and next(iter(patterns.values())) == count
+    return SubscriptionType.HOMOGENEOUS if is_same else SubscriptionType.HETEROGENEOUS
+
+
+def counts_after(
+    step: ConsumerStep, before: Member | None, after: Member | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """How many members subscribe to each topic by its name, and to each pattern, after a change."""
+    names: list[tuple[str, int]] = []
+    patterns: list[tuple[str, int]] = []
+    for member, by in ((before, -1), (after, 1)):
+        if member is not None:
+            names += [(topic, by) for topic in member.metadata.subscribed_topic_names]
+            if member.pattern:
+                patterns.append((member.pattern, by))
+    group = step.group
+    return counted(group.topic_counts, *names), counted(group.pattern_counts, *patterns)
+
+
+def _is_due(step: ConsumerStep) -> bool:
+    last_ms = step.group.target_metadata.assignment_timestamp_ms
+    interval_ms = step.settings.assignment_interval_ms
+    return not last_ms or not interval_ms or step.now.wall_ms >= last_ms + interval_ms
+
+
+def _job(
+    step: ConsumerStep,
+    epoch: int,
+    before: Member,
+    member: Member,
+    kind: SubscriptionType,
+) -> TargetJob:
+    group = step.group
+    members = dict(group.members.items())
+    if member.instance_id is not None:  # it takes over from whoever has its instance id
+        members.pop(group.static_members.get(member.instance_id, ""), None)
+    members[member.member_id] = member
+    return _make_job(step, epoch, members, kind, before)
+
+
+def _make_job(
+    step: ConsumerStep,
+    epoch: int,
+    members: Mapping[str, Member],
+    kind: SubscriptionType,
+    before: Member | None = None,
+) -> TargetJob:
+    group, given = step.group, step.given
+    ids = _TopicIds(step)
+    specs = {}
+    known = [each for each in members if each in group.members]
+    joining = next((each for each in members if each not in group.members), None)
+    for member_id in order_of_members(known, joining):
+        member = members[member_id]
+        owner = member_id
+        if member.instance_id is not None:
+            owner = group.static_members.get(member.instance_id, member_id)
+        specs[member_id] = MemberSpec(
+            instance_id=member.instance_id,
+            rack_id=member.metadata.rack_id,
+            topic_ids=ids.of(member),
+            assigned=group.target(owner),  # type: ignore[arg-type]  # sets, as they are read so
+        )
+    everywhere = {topic_id for spec in specs.values() for topic_id in spec.topic_ids}
+    name = _preferred(step, before, None if before is None else members.get(before.member_id))
+    assignor = given.assignors.get(name) if name else None
+    return TargetJob(
+        epoch=epoch,
+        assignor=assignor or given.assignors.default,
+        spec=GroupSpec(specs, kind),
+        topics=given.topics.topics(everywhere),
+    )
+
+
+class _TopicIds:
+    """The ids of topics that members subscribe to; most members have the same."""
+
+    def __init__(self, step: ConsumerStep) -> None:
+        self._resolved = step.group.resolved
+        self._topic_id = step.given.topics.topic_id
+        self._known: dict[frozenset[str], frozenset[UUID]] = {}
+
+    def of(self, member: Member) -> frozenset[UUID]:
+        names = member.topic_names(self._resolved)
+        found = self._known.get(names)
+        if found is None:
+            ids = (self._topic_id(name) for name in names)
+            found = self._known[names] = frozenset(each for each in ids if each is not None)
+        return found
+
+
+def _preferred(step: ConsumerStep, before: Member | None, after: Member | None) -> str | None:
+    """The assignor that most members ask for."""
+    changes = [
+        (member.metadata.server_assignor, by)
+        for member, by in ((before, -1), (after, 1))
+        if member is not None and member.metadata.server_assignor is not None
+    ]
+    counts = counted(step.group.assignor_counts, *changes)
+    return max(counts, key=lambda name: counts[name]) if counts else None
+
+
+def _size(job: TargetJob) -> int:
+    """About how much work it is."""
+    members = job.spec.members
+    topic_ids = {topic_id for spec in members.values() for topic_id in spec.topic_ids}
+    return len(members) + sum(max(0, job.topics.partition_count(each)) for each in topic_ids)

@@ -1,0 +1,159 @@
+"""Requests of members of consumer groups (KIP-848).
+
+Law: as GroupCoordinator's, of which this is a part: a thin shell, refusals are those of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, heartbeat
+from kbroker.coordinator.consumer_group.member import JOINING
+from kbroker.coordinator.consumer_group.validation import check_request
+from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.coordinated_consumer_group import (
+    CoordinatedConsumerGroup,
+    refusal_of,
+)
+from kbroker.coordinator.group.records import fits_a_record
+from kbroker.coordinator.group.store import GroupStore
+from kbroker.coordinator.runtime.pending_reply import PendingReply
+from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+Response = ConsumerGroupHeartbeatResponse
+
+
+class ConsumerGroupRequests:
+    """Owned by the event loop."""
+
+    def __init__(
+        self,
+        store: GroupStore,
+        status: Callable[[str], ErrorCode],
+        new_uuid: Callable[[], UUID],
+    ) -> None:
+        """`status` says whether this broker answers for a group."""
+        self._store = store
+        self._status = status
+        self._new_uuid = new_uuid
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        api_version: int,
+        client_id: str,
+        client_host: str,
+    ) -> Response | Awaitable[Response]:
+        """Answer ConsumerGroupHeartbeat, when what it rests on is stored."""
+        try:
+            assert self._store.given is not None
+            check_request(request, api_version, self._store.given.assignors)
+            error = self._status(request.group_id)
+            if error is NO_ERROR and not _can_be_recorded(request):
+                error = ErrorCode.UNKNOWN_SERVER_ERROR
+            if error is not NO_ERROR:
+                return Response(error_code=int(error))
+            coordinated = self._group(request)
+        except KafkaError as refused:
+            return _refused(refused)
+        sent = Heartbeat(
+            request=request,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=str(self._new_uuid()),
+        )
+        return self._decide(coordinated, sent)
+
+    def describe(self, group_id: str) -> ConsumerGroupDescribeResponse.DescribedGroup:
+        """Return a group as ConsumerGroupDescribe shows it, or why it is not shown."""
+        found = self._store.find(group_id)
+        if isinstance(found, CoordinatedConsumerGroup):
+            found.home.catch_up()
+            return found.shown()
+        error = ErrorCode.INVALID_GROUP_ID if not group_id else self._status(group_id)
+        sentence = None
+        if error is NO_ERROR:
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+            sentence = f"Group {group_id} not found."
+            if found is not None:
+                sentence = f"Group {group_id} is not a consumer group."
+        return ConsumerGroupDescribeResponse.DescribedGroup(
+            error_code=int(error), error_message=sentence, group_id=group_id
+        )
+
+    def _decide(
+        self, coordinated: CoordinatedConsumerGroup, sent: Heartbeat
+    ) -> Response | Awaitable[Response]:
+        step = coordinated.step(self._store.runtime.now())
+        try:
+            response = heartbeat(step, sent)
+        except KafkaError as refused:
+            self._store.drop_if_untouched(coordinated.group_id)
+            return _refused(refused)
+        reply: PendingReply[Response] = PendingReply()
+        correlation = reply if step.changes else None
+        self._store.run(coordinated, coordinated.concluded(step, correlation, response))
+        if not step.changes:
+            return self._when_stored(coordinated, response)
+        return reply.outcome()
+
+    def _when_stored(
+        self, coordinated: CoordinatedConsumerGroup, response: Response
+    ) -> Response | Awaitable[Response]:
+        """The answer to a heartbeat that changed nothing waits for what it rests on."""
+        number = coordinated.unstored()
+        if number is None:
+            return response
+        reply: PendingReply[Response] = PendingReply()
+
+        def heard(error: ErrorCode) -> None:
+            reply.answer(response if error is NO_ERROR else refusal_of(error))
+
+        error = coordinated.home.wait_for(number, heard)
+        if error is not None:
+            heard(error)
+        return reply.outcome()
+
+    def _group(self, request: ConsumerGroupHeartbeatRequest) -> CoordinatedConsumerGroup:
+        """The group of a heartbeat, a new one for the first member. Raises KafkaError."""
+        group_id = request.group_id
+        found = self._store.find(group_id)
+        if isinstance(found, CoordinatedConsumerGroup):
+            return found
+        is_joining = request.member_epoch == JOINING
+        if found is None and not is_joining:
+            raise _not_found(f"Consumer group {group_id} not found.")
+        if found is None:
+            return self._store.create_consumer_group(group_id)
+        if is_joining and isinstance(found, ClassicGroup) and found.is_empty:
+            return self._store.take_over(found)
+        raise _not_found(f"Group {group_id} is not a consumer group.")
+
+
+def _refused(error: KafkaError) -> Response:
+    return Response(error_code=int(error.code), error_message=error.message)
+
+
+def _not_found(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, sentence)
+
+
+def _can_be_recorded(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether every name fits into a record of the group."""
+    names = (
+        request.group_id,
+        request.member_id,
+        request.instance_id,
+        request.rack_id,
+        request.server_assignor,
+        request.subscribed_topic_regex,
+        *(request.subscribed_topic_names or ()),
+    )
+    return all(name is None or fits_a_record(name) for name in names)

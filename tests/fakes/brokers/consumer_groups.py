@@ -1,0 +1,151 @@
+"""Members of consumer groups (KIP-848) at a group coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kbroker.coordinator.consumer_group.assignors.assignor import (
+    Assignment,
+    AssignorError,
+    GroupSpec,
+    Topics,
+)
+from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
+from kbroker.coordinator.group_coordinator import ConsumerGroupServices
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from tests.fakes.brokers.group_broker import BROKER_ID, TOPIC_ID, GroupBroker
+
+HEARTBEAT_MS, SESSION_MS, REBALANCE_MS = 5_000, 45_000, 20_000
+
+
+class Settings(NamedTuple):
+    """The settings of all groups."""
+
+    session_timeout_ms: int = SESSION_MS
+    heartbeat_interval_ms: int = HEARTBEAT_MS
+    assignment_interval_ms: int = 0
+
+
+_SETTINGS = Settings()
+
+
+def consumer_groups(
+    settings: Settings = _SETTINGS,
+    *,
+    max_size: int = 100,
+    large_target: int = 10_000,
+    assignors: Sequence[str] = ("uniform", "range"),
+) -> ConsumerGroupServices:
+    """Services for the consumer groups of a test's coordinator."""
+    return ConsumerGroupServices(
+        settings_of=lambda _: settings,
+        max_size=max_size,
+        assignors=assignors_named(assignors),
+        large_target=large_target,
+    )
+
+
+def topic(name: str, topic_id: UUID, count: int) -> UpdateMetadataRequest:
+    """The news of a topic."""
+    return UpdateMetadataRequest(
+        controller_id=BROKER_ID,
+        live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(id=BROKER_ID)],
+        topic_states=[
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=name,
+                topic_id=topic_id,
+                partition_states=[
+                    UpdateMetadataRequest.UpdateMetadataPartitionState(
+                        topic_name=name, partition_index=index
+                    )
+                    for index in range(count)
+                ],
+            )
+        ],
+    )
+
+
+class FailingAssignor:
+    """An assignor with a bug."""
+
+    name = "failing"
+
+    def assign(self, _spec: GroupSpec, _topics: Topics) -> Mapping[str, Assignment]:
+        raise AssignorError("it has a bug")
+
+
+class MemberOf:
+    """A member as its client keeps it: `told` of its assignment, `has` what it says it has."""
+
+    def __init__(
+        self,
+        broker: GroupBroker,
+        member_id: str,
+        topics: Collection[str] = ("t",),
+        *,
+        group_id: str = "g",
+        instance_id: str | None = None,
+    ) -> None:
+        self.broker = broker
+        self.member_id, self.group_id, self.instance_id = member_id, group_id, instance_id
+        self.topics = topics
+        self.epoch = 0
+        self.told: list[int] = []  # of topic t
+
+    def send(self, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat of these fields."""
+        given = {
+            "group_id": self.group_id,
+            "member_id": self.member_id,
+            "member_epoch": self.epoch,
+            "instance_id": self.instance_id,
+        }
+        request = ConsumerGroupHeartbeatRequest(**{**given, **fields})
+        answer: ConsumerGroupHeartbeatResponse = self.broker.groups.consumer_groups.heartbeat(
+            request, api_version=version, client_id="c", client_host="/127.0.0.1"
+        )
+        if answer.error_code == 0 and answer.member_epoch >= 0:
+            self.epoch = answer.member_epoch
+            self.member_id = answer.member_id or self.member_id
+            if answer.assignment is not None:
+                told = {
+                    each.topic_id: each.partitions for each in answer.assignment.topic_partitions
+                }
+                self.told = sorted(told.get(TOPIC_ID, []))
+        return answer
+
+    def join(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """Send the first heartbeat."""
+        first = {
+            "member_epoch": 0,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "subscribed_topic_names": list(self.topics),
+            "topic_partitions": [],
+        }
+        return self.send(**{**first, **fields})
+
+    def beat(self, has: Collection[int] | None = None) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat, with these partitions of t if given."""
+        return self.send(topic_partitions=None if has is None else owned(has))
+
+
+def owned(
+    partitions: Collection[int],
+) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
+    """Partitions of topic t in a request."""
+    if not partitions:
+        return []
+    mine = ConsumerGroupHeartbeatRequest.TopicPartitions
+    return [mine(topic_id=TOPIC_ID, partitions=list(partitions))]
+
+
+def refusal(answer: ConsumerGroupHeartbeatResponse) -> tuple[ErrorCode, str | None]:
+    """Code and sentence of an answer."""
+    return ErrorCode(answer.error_code), answer.error_message

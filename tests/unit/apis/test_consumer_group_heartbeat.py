@@ -1,0 +1,120 @@
+"""ConsumerGroupHeartbeat at group.version 1, and commits and reads of members."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.features import GROUP_VERSION
+from kbroker.model import FinalizedFeatures
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.fakes.brokers.consumer_groups import REBALANCE_MS, consumer_groups
+from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
+
+
+def caller(level: int = 1) -> GroupCaller:
+    call = GroupCaller(GroupBroker(consumer_groups=consumer_groups()))
+    call.broker.metadata.finalized_features = FinalizedFeatures({GROUP_VERSION: level}, 1)
+    return call
+
+
+def beat(call: GroupCaller, epoch: int = 0, **fields: Any) -> Any:
+    first: dict[str, Any] = {
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    given = first if epoch == 0 else {}
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=epoch, **{**given, **fields}
+    )
+    return call(request, 1)
+
+
+def test_below_the_level_nobody_is_served() -> None:
+    with pytest.raises(KafkaError) as refused:
+        beat(caller(0))
+
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_member_joins_and_goes_on() -> None:
+    call = caller()
+
+    joined = beat(call)
+
+    assert (joined.error_code, joined.member_epoch) == (0, 2)
+    assert [each.partitions for each in joined.assignment.topic_partitions] == [[0, 1, 2, 3]]
+    assert beat(call, 2).assignment is None
+
+
+@pytest.mark.parametrize(
+    ("denied", "code"),
+    [
+        (
+            (AclOperation.READ, AclResource(AclResourceType.GROUP, "g")),
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ),
+        (
+            (AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, "t")),
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ),
+    ],
+)
+def test_a_member_may_read_its_group_and_see_its_topics(denied: Any, code: ErrorCode) -> None:
+    call = caller()
+    call.services = replace(call.services, authorizer=DenyingAuthorizer(denied))
+
+    answer = beat(call)
+
+    assert ErrorCode(answer.error_code) is code
+    assert len(call.broker.groups.store) == 0
+
+
+def test_patterns_are_refused_with_a_sentence() -> None:
+    answer = beat(caller(), subscribed_topic_names=None, subscribed_topic_regex="t.*")
+
+    assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer.error_message == (
+        "This broker does not serve patterns of topics: subscribe to topics by their names"
+    )
+
+
+def test_a_member_commits_and_reads_in_its_epoch() -> None:
+    call = caller()
+    beat(call)
+
+    def commit(epoch: int, version: int = 9) -> ErrorCode:
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=7
+        )
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[partition])
+        request = OffsetCommitRequest(
+            group_id="g", member_id="m", generation_id_or_member_epoch=epoch, topics=[topic]
+        )
+        return ErrorCode(call(request, version).topics[0].partitions[0].error_code)
+
+    def read(epoch: int) -> tuple[ErrorCode, list[int]]:
+        topic = OffsetFetchRequest.OffsetFetchRequestTopics(
+            name="t", topic_id=TOPIC_ID, partition_indexes=[0]
+        )
+        asked = OffsetFetchRequest.OffsetFetchRequestGroup(
+            group_id="g", member_id="m", member_epoch=epoch, topics=[topic]
+        )
+        [group] = call(OffsetFetchRequest(groups=[asked]), 9).groups
+        rows = [row.committed_offset for each in group.topics for row in each.partitions]
+        return ErrorCode(group.error_code), rows
+
+    assert commit(2) is ErrorCode.NONE
+    assert commit(1) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(2, 8) is ErrorCode.UNSUPPORTED_VERSION
+    assert read(2) == (ErrorCode.NONE, [7])
+    assert read(1)[0] is ErrorCode.STALE_MEMBER_EPOCH

@@ -1,0 +1,179 @@
+"""Targets of consumer groups: computed beside the loop when they are large; assignors that fail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kbroker.coordinator.consumer_group.assignors.assignor import AssignorError
+from kbroker.errors import ErrorCode
+from tests.fakes.brokers.consumer_groups import MemberOf, consumer_groups, refusal, topic
+from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker, OffsetsReplicas
+from tests.fakes.clusters.replication import Replication
+
+_TURNS = 6
+
+
+class Beside:
+    """Work that a test does when it wants to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    async def __call__(self, work: Callable[[], Any]) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.waiting.append((work, future))
+        return await future
+
+    async def finish(self) -> None:
+        work, future = self.waiting.pop(0)
+        try:
+            future.set_result(work())
+        except Exception as error:
+            future.set_exception(error)
+        await turns()
+
+
+async def turns() -> None:
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def immediate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OffsetsReplicas, "default_mode", Replication.IMMEDIATE)
+
+
+@pytest.fixture
+def broker() -> GroupBroker:
+    return GroupBroker(consumer_groups=consumer_groups(large_target=1))
+
+
+@pytest.fixture
+def beside(broker: GroupBroker) -> Beside:
+    broker.groups.store.beside = found = Beside()
+    return found
+
+
+async def test_members_keep_their_last_target_until_a_large_one_is_there(
+    broker: GroupBroker, beside: Beside
+) -> None:
+    member = MemberOf(broker, "m1")
+    assert member.join().member_epoch == 1
+    await turns()
+    member.beat([])
+    assert len(beside.waiting) == 1
+
+    await beside.finish()
+
+    assert member.beat([]).member_epoch == 2
+    assert member.told == [0, 1, 2, 3]
+
+
+async def test_a_target_of_an_epoch_that_is_over_does_not_count(
+    broker: GroupBroker, beside: Beside
+) -> None:
+    first, second = MemberOf(broker, "m1"), MemberOf(broker, "m2")
+    first.join()
+    await turns()
+    second.join()
+    await beside.finish()
+    assert first.beat([]).member_epoch == 1
+
+    await beside.finish()
+
+    assert first.beat([]).member_epoch == 3
+    assert second.beat([]).member_epoch == 3
+    assert sorted(first.told + second.told) == [0, 1, 2, 3]
+    assert beside.waiting == []
+
+
+async def test_an_assignor_that_fails_beside_the_loop_is_asked_again(
+    broker: GroupBroker, beside: Beside, caplog: pytest.LogCaptureFixture
+) -> None:
+    member = MemberOf(broker, "m1")
+    member.join()
+    await turns()
+    _, future = beside.waiting.pop()
+    future.set_exception(AssignorError("it fails"))
+    await turns()
+    assert "Group g: it fails" in caplog.text
+
+    member.beat([])
+    await turns()
+    await beside.finish()
+
+    assert member.beat([]).member_epoch == 2
+
+
+def test_an_assignor_that_fails_is_reported_and_nothing_is_written() -> None:
+    names = ("uniform", "tests.fakes.brokers.consumer_groups:FailingAssignor")
+    broker = GroupBroker(consumer_groups=consumer_groups(assignors=names))
+
+    answer = MemberOf(broker, "m1").join(server_assignor="failing")
+
+    assert refusal(answer) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "Failed to compute a new target assignment for epoch 2: it has a bug",
+    )
+    assert len(broker.groups.store) == 0
+    assert broker.log().log_end_offset == 0
+
+
+def test_members_choose_the_assignor() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    MemberOf(broker, "m1").join(server_assignor="range")
+
+    assert broker.groups.consumer_groups.describe("g").assignor_name == "range"
+
+
+def test_a_refused_first_heartbeat_leaves_no_group() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    broker.replicas.error = ErrorCode.NOT_ENOUGH_REPLICAS
+
+    answer = MemberOf(broker, "m1").join()
+
+    assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(broker.groups.store) == 0
+
+
+def test_a_session_that_ends_while_the_log_refuses_ends_soon_after() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    MemberOf(broker, "m1").join()
+    broker.replicas.error = ErrorCode.NOT_ENOUGH_REPLICAS
+    broker.time.advance(60_000)
+    group = broker.groups.store.find("g").group
+    assert list(group.members) == ["m1"]
+
+    broker.replicas.error = ErrorCode.NONE
+    broker.time.advance(1_000)
+
+    assert list(group.members) == []
+
+
+async def test_an_answer_that_writes_nothing_waits_for_what_it_rests_on() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    member = MemberOf(broker, "m1")
+    member.join()
+    broker.metadata.update(topic("t", TOPIC_ID, 5))
+    broker.replicas.holds = True
+    beats = [asyncio.ensure_future(as_awaitable(broker, "m1", epoch)) for epoch in (2, 3)]
+    await turns()
+    assert not any(each.done() for each in beats)
+
+    broker.replicas.release()
+    await turns()
+
+    assert [each.result().member_epoch for each in beats] == [3, 3]
+
+
+async def as_awaitable(broker: GroupBroker, member_id: str, epoch: int) -> Any:
+    from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
+    return await broker.groups.consumer_groups.heartbeat(
+        request, api_version=1, client_id="c", client_host="/127.0.0.1"
+    )
