@@ -1,8 +1,7 @@
-"""GroupConfig: consumer groups and their offsets."""
+"""GroupConfig: consumer groups and their offsets; those of KIP-848 have settings of their own."""
 
 from __future__ import annotations
 
-from kbroker.config.config_checks import migration_policy
 from kbroker.config.config_def import ConfigGroup, Long, Short, config_group, define
 from kbroker.config.config_values import MAX_INT
 
@@ -23,48 +22,6 @@ class GroupConfig(ConfigGroup):
     group_max_size: int = define(MAX_INT, "Members a group may have.", at_least=1)
     group_coordinator_rebalance_protocols: tuple[str, ...] = define(
         ("classic",), "Group protocols served.", list_of=("consumer", "classic", "share", "unknown")
-    )
-    group_consumer_session_timeout_ms: int = define(
-        45_000,
-        "Session time limit of members of the consumer protocol.",
-        at_least=1,
-        support="not yet",
-    )
-    group_consumer_min_session_timeout_ms: int = define(
-        45_000, "Lower bound of that limit.", at_least=1, support="not yet"
-    )
-    group_consumer_max_session_timeout_ms: int = define(
-        60_000, "Upper bound of that limit.", at_least=1, support="not yet"
-    )
-    group_consumer_heartbeat_interval_ms: int = define(
-        5000,
-        "Heartbeat interval of members of the consumer protocol.",
-        at_least=1,
-        support="not yet",
-    )
-    group_consumer_min_heartbeat_interval_ms: int = define(
-        5000, "Lower bound of that interval.", at_least=1, support="not yet"
-    )
-    group_consumer_max_heartbeat_interval_ms: int = define(
-        15_000, "Upper bound of that interval.", at_least=1, support="not yet"
-    )
-    group_consumer_max_size: int = define(
-        MAX_INT, "Members a group of the consumer protocol may have.", at_least=1, support="not yet"
-    )
-    group_consumer_assignors: tuple[str, ...] = define(
-        (
-            "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
-            "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
-        ),
-        "Server-side assignors, the first is the default.",
-        support="not yet",
-    )
-    group_consumer_migration_policy: str = define(
-        "disabled",
-        "Which way groups may change between the protocols.",
-        check=migration_policy,
-        support="not yet",
-        internal=True,
     )
     offset_metadata_max_bytes: int = define(
         4096, "Largest text stored with a committed offset.", importance="high"

@@ -14,6 +14,7 @@ from typing import cast
 
 from kbroker.config.config_def import ConfigGroup, ConfigKey
 from kbroker.config.config_values import ConfigType, ConfigValue, invalid_value
+from kbroker.config.consumer_group_config import ConsumerGroupConfig
 from kbroker.config.foreign_settings import (
     KAFKA_4_SETTINGS,
     PLUGIN_PREFIXES,
@@ -68,6 +69,7 @@ GROUPS: dict[str, type[ConfigGroup]] = {
     "replication": ReplicationConfig,
     "zk": ZkConfig,
     "group": GroupConfig,
+    "consumer_group": ConsumerGroupConfig,
     "share_group": ShareGroupConfig,
     "transaction": TransactionConfig,
     "quota": QuotaConfig,
@@ -146,6 +148,7 @@ class KafkaConfig:
     replication: ReplicationConfig
     zk: ZkConfig
     group: GroupConfig
+    consumer_group: ConsumerGroupConfig
     share_group: ShareGroupConfig
     transaction: TransactionConfig
     quota: QuotaConfig
@@ -327,6 +330,7 @@ class KafkaConfig:
     def validate(self) -> None:
         """Raises ConfigError for settings that do not fit together."""
         self.quorum.check()
+        self.consumer_group.check()
         if not self.end_points():
             raise invalid_value(
                 "listeners", self.socket_server.listeners, "at least one address is needed"

@@ -37,6 +37,7 @@ _TITLES = {
     "server": "The broker",
     "log": "Logs",
     "group": "Consumer groups",
+    "consumer_group": "Consumer groups of KIP-848",
     "zk": "ZooKeeper",
     "replication": "Replication and the controller",
     "transaction": "Transactions",
@@ -46,7 +47,7 @@ _TITLES = {
     "security": "Authorization and tokens",
     "metrics": "Metrics",
     "quorum": "KRaft",
-    "share_group": "Share groups and the new group protocol",
+    "share_group": "Share groups",
     "remote_storage": "Tiered storage",
 }
 _ELSEWHERE = ("-h, --help", "--help", "--command-config ", "-X, ")
