@@ -33,6 +33,11 @@ def supported_features(highest_levels: Mapping[str, int]) -> tuple[SupportedFeat
     )
 
 
+def serves_consumer_groups() -> bool:
+    """Whether this broker knows consumer groups of KIP-848, and so settings of single groups."""
+    return HIGHEST_LEVELS[GROUP_VERSION] >= 1
+
+
 SUPPORTED_FEATURES = supported_features(HIGHEST_LEVELS)
 
 

@@ -3,7 +3,7 @@
 Law: a change is checked whole before it is written; the entity's node is written first, then a
 notification that makes every broker read it again (`dynamic_config_manager`): the other way round a
 broker could read the old node. Refusals of one resource are KafkaErrors with the sentences of Kafka
-3.9.
+3.9, of groups with those of 4.3.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 
 from kbroker.admin.broker_loggers import alter_loggers, validate_logger_changes
 from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations, check_count
+from kbroker.admin.group_setting_changes import changed_group
 from kbroker.admin.own_broker import broker_id_in
 from kbroker.admin.stored_passwords import StoredPasswords
 from kbroker.admin.tree_unavailable import patiently
@@ -24,11 +25,19 @@ from kbroker.config.dynamic_checks import is_fixed, validate_dynamic
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
+from kbroker.features import serves_consumer_groups
 from kbroker.peers.metadata_waiter import MetadataView
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kbroker.turns import turn
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES, turn
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes.entity_configs import Change, Names, Overrides, ZkEntityConfigs
+from kbroker.zk.nodes.entity_configs import (
+    Change,
+    Names,
+    Overrides,
+    ZkEntityConfigs,
+    entity_name,
+)
 from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -73,6 +82,19 @@ class ConfigAdmin:
     async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
         """The dynamic settings of one broker, or of the cluster (None)."""
         return await self._overrides(zk_paths.BROKER_CONFIGS, _broker_entity(broker_id))
+
+    async def group_overrides(self, group_id: str) -> Mapping[str, str]:
+        """The group's own settings; empty for none."""
+        return await self._overrides(zk_paths.GROUP_CONFIGS, zk_paths.sanitized(group_id))
+
+    async def groups(self) -> list[str]:
+        """The groups that have settings of their own."""
+        read = partial(self._stored.entities, zk_paths.GROUP_CONFIGS)
+        found: list[str] = []
+        for names in slices(await patiently(self._tree, read), ENTRIES):
+            found += map(entity_name, names)
+            await turn()
+        return found
 
     async def entities(
         self, entity_type: str, inner_type: str | None = None
@@ -162,6 +184,9 @@ class ConfigAdmin:
         elif resource.resource_type == ResourceType.BROKER_LOGGER and base is _kept:
             self._alter_loggers(resource, validate_only=validate_only)
             return
+        elif resource.resource_type == ResourceType.GROUP and serves_consumer_groups():
+            entity_type, entity = zk_paths.GROUP_CONFIGS, zk_paths.sanitized(resource.resource_name)
+            change = partial(self._altered_group, resource, base)
         else:
             raise _unsupported(resource.resource_type)
         if validate_only:
@@ -187,6 +212,12 @@ class ConfigAdmin:
         except KafkaError as error:
             raise _with_resource(error, topic) from error
         return overrides
+
+    def _altered_group(
+        self, resource: AlterConfigsResource, base: Base, before: Overrides
+    ) -> Overrides:
+        bounds = self._config().consumer_group
+        return changed_group(resource.resource_name, resource.configs, base(before), bounds)
 
     def _altered_broker(
         self, resource: AlterConfigsResource, base: Base, before: Overrides, *, is_stored: bool

@@ -33,6 +33,7 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.config import config_resources
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.features import serves_consumer_groups
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
@@ -328,10 +329,16 @@ def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> AclResource |
 
 
 def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource | None:
-    """Return what guards the settings of an entry: its topic, or the cluster for brokers."""
-    if entry.resource_type == config_resources.ResourceType.TOPIC:
+    """Return what guards an entry's settings: its topic or group, or the cluster for brokers."""
+    kind = entry.resource_type
+    if kind == config_resources.ResourceType.TOPIC:
         return AclResource(AclResourceType.TOPIC, entry.resource_name)
-    return CLUSTER if entry.resource_type in _OF_THE_CLUSTER else None
+    if kind == config_resources.ResourceType.GROUP and serves_consumer_groups():
+        return AclResource(AclResourceType.GROUP, entry.resource_name)
+    return CLUSTER if kind in _OF_THE_CLUSTER else None
 
 
-_OF_THE_CLUSTER = frozenset(config_resources.ResourceType) - {config_resources.ResourceType.TOPIC}
+_OF_THE_CLUSTER = frozenset(config_resources.ResourceType) - {
+    config_resources.ResourceType.GROUP,
+    config_resources.ResourceType.TOPIC,
+}

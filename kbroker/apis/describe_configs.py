@@ -1,8 +1,10 @@
-"""DescribeConfigs (key 32): the settings of topics and brokers, and the levels of loggers.
+"""DescribeConfigs (key 32): the settings of topics, brokers and groups, and the levels of loggers.
 
 v0: is_default instead of the source. v1: sources and synonyms. v3: types and documentation. v4:
 flexible. As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource spoils the whole
-request, client metrics are refused, and an empty list of names stands for all names.
+request, client metrics are refused, and an empty list of names stands for all names. A group is
+such an unknown kind as long as consumer groups of KIP-848 are not served; any group has settings
+then, whether it exists or not, as in Kafka 4.
 
 Tools ask for all topics at once. Most have the same settings: rows of such topics are made and
 written once for all of them, and the loop is left to others after some resources. An answer takes
@@ -11,7 +13,7 @@ a hundred times the bytes of its request.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 
 from kbroker.acl.acl import AclOperation
@@ -28,11 +30,13 @@ from kbroker.config.config_view import (
     ConfigEntry,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
     select,
 )
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
+from kbroker.features import serves_consumer_groups
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -40,6 +44,7 @@ from kbroker.protocol.messages.describe_configs import (
 )
 from kbroker.slices import slices
 from kbroker.turns import turn
+from kbroker.zk.zk_paths import has_node
 
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
@@ -50,10 +55,10 @@ _RESOURCES_PER_TURN = 10
 _SETTINGS_PER_TURN = 100  # that are new: 2 ms
 _KINDS_SHARED = 16  # of rows that are kept for further topics: 50 KB each
 _BYTES_OF_NAMED = 100  # a setting that is asked for by its name
-_BYTES_OF_TOPIC = 2_500
 _BYTES_OF_BROKER = 20_000
+_BYTES_OF_TYPE: Mapping[int, int] = {ResourceType.TOPIC: 2_500, ResourceType.GROUP: 300}
 _BYTES_OF_TEXTS = 200  # of a setting
-_KNOWN_TYPES = frozenset(ResourceType)
+_TYPES_BEFORE_GROUPS = frozenset(ResourceType) - {ResourceType.GROUP}
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library "
     "or the message was sent "
@@ -73,7 +78,8 @@ _MALFORMED = (
 )
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer every resource by itself. Raises KafkaError for an unknown kind of resource."""
-    if any(resource.resource_type not in _KNOWN_TYPES for resource in request.resources):
+    known = frozenset(ResourceType) if serves_consumer_groups() else _TYPES_BEFORE_GROUPS
+    if any(resource.resource_type not in known for resource in request.resources):
         raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
     size_bytes = sum(_bytes_of(request, resource) for resource in request.resources)
     if is_large(size_bytes):
@@ -86,8 +92,7 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
 
 def _bytes_of(request: DescribeConfigsRequest, resource: Resource) -> int:
     """Return what the answer to one resource takes, about."""
-    is_topic = resource.resource_type == ResourceType.TOPIC
-    size_bytes = _BYTES_OF_TOPIC if is_topic else _BYTES_OF_BROKER
+    size_bytes = _BYTES_OF_TYPE.get(resource.resource_type, _BYTES_OF_BROKER)
     if resource.configuration_keys:
         size_bytes = min(size_bytes, _BYTES_OF_NAMED * len(resource.configuration_keys))
     has_texts = request.include_documentation or request.include_synonyms
@@ -161,6 +166,8 @@ class _Rows:
 
     async def _view(self, resource: Resource) -> tuple[View, object]:
         """Find the view of a resource's settings, and the key that tells them from others'."""
+        if resource.resource_type == ResourceType.GROUP:
+            return await self._view_group(resource.resource_name)
         if resource.resource_type != ResourceType.TOPIC:
             view = _broker_view(resource, self._config.server.broker_id)
             return view, view
@@ -170,6 +177,14 @@ class _Rows:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         overrides = await self._ctx.services.configs.topic_overrides(name)
         return partial(describe_topic, overrides=overrides), tuple(sorted(overrides.items()))
+
+    async def _view_group(self, group_id: str) -> tuple[View, object]:
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        own: Mapping[str, str] = {}
+        if has_node(group_id):
+            own = await self._ctx.services.configs.group_overrides(group_id)
+        return partial(describe_group, own=own), (ResourceType.GROUP, *sorted(own.items()))
 
 
 def _broker_view(resource: Resource, broker_id: int) -> View:

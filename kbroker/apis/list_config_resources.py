@@ -1,10 +1,13 @@
 """ListConfigResources (key 74), versions 0 and 1: what has settings (KIP-1142).
 
 v0: client metrics alone (ListClientMetricsResources up to Kafka 4.0). v1: the types asked for, all
-if none is. Client metrics and groups have no settings if ZooKeeper keeps the metadata.
+if none is. Client metrics have no settings if ZooKeeper keeps the metadata. Groups are listed if
+they have settings of their own, once consumer groups of KIP-848 are served.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
 
 from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, the_cluster
@@ -14,6 +17,7 @@ from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.features import serves_consumer_groups
 from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -23,9 +27,8 @@ from kbroker.turns import ENTRIES
 
 Listed = ListConfigResourcesResponse.ConfigResource
 
-GROUP = 32
 _BYTES_OF_NAME = 40
-_KNOWN_TYPES = frozenset({*ResourceType, GROUP})
+_KNOWN_TYPES = frozenset(ResourceType)
 
 
 @api(ListConfigResourcesRequest, ForRequest(AclOperation.DESCRIBE_CONFIGS, the_cluster))
@@ -38,9 +41,24 @@ def handle(
     wanted = set(request.resource_types)
     if not wanted <= _KNOWN_TYPES:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if serves_consumer_groups() and (not wanted or ResourceType.GROUP in wanted):
+        return _with_groups(ctx, wanted)
+    return _listed(ctx, wanted, [])
+
+
+async def _with_groups(ctx: RequestContext, wanted: set[int]) -> ListConfigResourcesResponse:
+    answer: ListConfigResourcesResponse | Awaitable[ListConfigResourcesResponse]
+    answer = _listed(ctx, wanted, await ctx.services.configs.groups())
+    return answer if isinstance(answer, ListConfigResourcesResponse) else await answer
+
+
+def _listed(
+    ctx: RequestContext, wanted: set[int], groups: Sequence[str]
+) -> NowOrLater[ListConfigResourcesResponse]:
     metadata = ctx.services.metadata
     brokers = [str(broker.broker_id) for broker in metadata.alive_brokers()]
     names = {
+        ResourceType.GROUP: groups,
         ResourceType.BROKER_LOGGER: brokers,
         ResourceType.BROKER: brokers,
         ResourceType.TOPIC: metadata.topics(),

@@ -1,8 +1,8 @@
 """Settings as DescribeConfigs answers them: value, source, synonyms, type, documentation.
 
-Law: values, sources and synonyms are those that Kafka 3.9 answers, so that tools show the same of
-both. That includes its oddities: synonyms that come before the setting's own name are dropped, so a
-setting in force through another unit (log.roll.hours) shows none.
+Law: values, sources and synonyms are those that Kafka 3.9 answers, of groups those of 4.3, so that
+tools show the same of both. That includes its oddities: synonyms that come before the setting's own
+name are dropped, so a setting in force through another unit (log.roll.hours) shows none.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_resources import ConfigSource
 from kbroker.config.config_values import ConfigType, to_text
+from kbroker.config.group_settings import GroupSettings, sound_settings
 from kbroker.config.kafka_config import (
     ORIGIN_PROFILE,
     KafkaConfig,
@@ -56,6 +57,14 @@ def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[Co
     return [_topic_entry(config, topic_config, overrides, key) for key in by_name]
 
 
+def describe_group(config: KafkaConfig, own: Mapping[str, str]) -> list[ConfigEntry]:
+    """Every setting that a group may have, with those of its own, by name. Those that are not
+    known, or cannot be read, are left out.
+    """
+    sound = sound_settings(own)
+    return [_group_entry(config, sound.get(key.name), key) for key in GroupSettings.keys]
+
+
 def describe_broker(config: KafkaConfig) -> Iterator[ConfigEntry]:
     """Every setting of this broker, by name; unknown ones that were set count as secrets. Each is
     made as it is asked for, as for `describe_cluster_default`.
@@ -90,6 +99,25 @@ def _topic_entry(
         name=key.name,
         value=value,
         source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        read_only=False,
+        is_sensitive=key.sensitive,
+        type=key.type,
+        synonyms=synonyms,
+        documentation=key.doc,
+    )
+
+
+def _group_entry(config: KafkaConfig, own: str | None, key: ConfigKey) -> ConfigEntry:
+    broker_setting = key.synonyms[0]
+    value = to_text(config.value(broker_setting) if own is None else key.parse(own))
+    synonyms = _synonyms(config, broker_setting)
+    if own is not None:
+        stored = ConfigSynonym(key.name, value, ConfigSource.DYNAMIC_GROUP_CONFIG)
+        synonyms = (stored, *synonyms)
+    return ConfigEntry(
+        name=key.name,
+        value=value,
+        source=synonyms[0].source,
         read_only=False,
         is_sensitive=key.sensitive,
         type=key.type,

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kbroker.controller.channels.controller_channel_manager import (
@@ -78,6 +78,7 @@ class ControllerSettings:
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
     supported_features: tuple[SupportedFeature, ...] = SUPPORTED_FEATURES
     gives_topic_ids: bool = True  # to topics that were created without
+    first_levels: Mapping[str, int] = field(default_factory=dict)  # of features, in a new cluster
     note: Note = nobody_notes  # which leaders and ISRs change, and why
 
 
@@ -395,6 +396,7 @@ class KafkaController:
         context.epoch, context.epoch_version = seat.epoch, seat.epoch_version
         context.inter_broker_listener = self._settings.inter_broker_listener
         context.gives_topic_ids = self._settings.gives_topic_ids
+        context.first_levels = self._settings.first_levels
         context.unclean_elections = self.unclean_elections
         states = StateChanges(
             context,

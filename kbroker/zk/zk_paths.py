@@ -70,6 +70,7 @@ TOPIC_CONFIGS, BROKER_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, IP_CONFIGS = (
     "users",
     "ips",
 )
+GROUP_CONFIGS = "groups"  # ours: Apache Kafka keeps settings of groups in KRaft alone
 
 # Created by every broker at start, in this order.
 PERSISTENT_PATHS = (
@@ -180,7 +181,7 @@ def config_path(entity_type: str, name: str) -> str:
 
 
 def sanitized(name: str) -> str:
-    """The name of a user, client or address as it stands in a path: as in a URL.
+    """The name of a user, client, address or group as it stands in a path: as in a URL.
 
     >>> sanitized("ann @ home")
     'ann%20%40%20home'
@@ -190,7 +191,7 @@ def sanitized(name: str) -> str:
 
 
 def has_node(name: str) -> bool:
-    """Whether a user, client or address of this name can have a node."""
+    """Whether a user, client, address or group of this name can have a node."""
     return bool(name) and name not in _NO_NODES
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 
 from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.state_machines.feature_needs import TopicIds
 from kbroker.controller.state_machines.feature_rules import (
     FeatureUpdateResult,
     UpdateFeatures,
     updated_levels,
 )
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import SupportedFeature
+from kbroker.model import ZERO_UUID, SupportedFeature
 from kbroker.zk.nodes.features import VERSION, FeatureZnode, ZkFeatures
 from kbroker.zk.tree import BadVersionError, NoNodeError
 from kbroker.zk.znode_json import ZnodeFormatError
@@ -40,7 +41,9 @@ class FeatureUpdates:
             self._report(error)
             return
         if node is None:
-            await self._stored.create()
+            await self._stored.create(
+                {} if self._context.assignments else self._context.first_levels
+            )
         elif not node.is_enabled or node.version != VERSION:
             levels = node.levels if node.is_enabled else {}
             await self._stored.write(levels, node.epoch, self._context.epoch_version)
@@ -53,6 +56,7 @@ class FeatureUpdates:
             node.levels if node is not None else {},
             self._supported,
             [broker.features for broker in self._context.live_brokers.values()],
+            TopicIds(self._without_ids(), self._context.gives_topic_ids),
         )
         stops = event.all_or_nothing and any(refusals.values())
         if node is not None and (event.validate_only or stops or after == node.levels):
@@ -66,6 +70,10 @@ class FeatureUpdates:
         if epoch is None:
             refusals = {name: refusal or update_failed() for name, refusal in refusals.items()}
         return FeatureUpdateResult(refusals, epoch)
+
+    def _without_ids(self) -> list[str]:
+        context = self._context
+        return [topic for topic in context.assignments if context.topic_id(topic) == ZERO_UUID]
 
     async def _node(self) -> FeatureZnode | None:
         try:

@@ -52,6 +52,7 @@ class ControllerContext:
         self.epoch_version = 0  # version of /controller_epoch, checked with every write
         self.inter_broker_listener: str | None = None  # None: the first of a broker
         self.gives_topic_ids = True  # to topics that were created without
+        self.first_levels: Mapping[str, int] = {}  # of features, in a new cluster
         self.live_brokers: dict[int, Broker] = {}
         self.shutting_down: set[int] = set()
         self.topic_ids: dict[str, UUID] = {}

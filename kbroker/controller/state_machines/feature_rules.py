@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kbroker.controller.state_machines.events import Event
+from kbroker.controller.state_machines.feature_needs import ALL_HAVE_IDS, TopicIds, unmet_need
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.features import unsupported_levels
 from kbroker.model import SupportedFeature
@@ -59,6 +60,7 @@ def updated_levels(
     levels: Mapping[str, int],
     supported: tuple[SupportedFeature, ...],
     live_brokers: Iterable[tuple[SupportedFeature, ...]],
+    topic_ids: TopicIds = ALL_HAVE_IDS,
 ) -> tuple[dict[str, int], dict[str, KafkaError | None]]:
     """The levels after all updates that are allowed, and for each feature None or why not."""
     after, refusals, brokers = dict(levels), {}, list(live_brokers)
@@ -66,6 +68,8 @@ def updated_levels(
         reason = _refusal(update, levels.get(update.feature))
         if reason is None and update.level >= 1:
             reason = _incompatibility(update, supported, brokers)
+        if reason is None:
+            reason = unmet_need(update.feature, update.level, topic_ids)
         refusals[update.feature] = (
             None if reason is None else KafkaError(ErrorCode.INVALID_REQUEST, reason)
         )

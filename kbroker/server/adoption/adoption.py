@@ -23,6 +23,7 @@ from kbroker.model import (
     TRANSACTION_STATE_TOPIC,
 )
 from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
+from kbroker.server.adoption.adopted_groups import group_ops, level_ops
 from kbroker.server.adoption.adopted_tokens import token_ops
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.internal_log import hashed_ids, likely_partition_count, producer_ids
@@ -99,6 +100,8 @@ class Adoption:
                 *_entity_ops(plan),
                 *_acl_ops(plan),
                 *token_ops(plan.tokens),
+                *group_ops(plan.groups),
+                *level_ops(plan.levels),
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
         )

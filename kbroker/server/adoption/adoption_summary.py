@@ -33,18 +33,7 @@ def _indented(details: Iterable[str]) -> Iterator[str]:
 
 def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
     parts = [_origin(plan), _groups(plan)]
-    if plan.users:
-        parts.append(f"{_count(len(plan.users), 'user')} with SCRAM logins")
-    if plan.quotas:
-        parts.append(_count(sum(map(len, plan.quotas.values())), "quota"))
-    if plan.acls:
-        count = sum(map(len, plan.acls.values()))
-        parts.append(f"{_count(count, 'rule')} of access")
-    if plan.tokens:
-        parts.append(
-            f"{_count(len(plan.tokens), 'delegation token')}, which log in under the secret that "
-            "signed them (delegation.token.secret.key)"
-        )
+    parts.extend(_taken_over(plan))
     parts.extend(_unknowns(plan))
     behind = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.behind]
     if behind:
@@ -68,6 +57,26 @@ def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
             f"{remove} {_some(plan.leaving)} a minute after the start, as their topics were deleted"
         )
     return parts
+
+
+def _taken_over(plan: AdoptionPlan) -> Iterator[str]:
+    """Say what goes on beside topics and groups."""
+    if plan.users:
+        yield f"{_count(len(plan.users), 'user')} with SCRAM logins"
+    if plan.quotas:
+        yield _count(sum(map(len, plan.quotas.values())), "quota")
+    if plan.acls:
+        yield f"{_count(sum(map(len, plan.acls.values())), 'rule')} of access"
+    if plan.tokens:
+        yield (
+            f"{_count(len(plan.tokens), 'delegation token')}, which log in under the secret that "
+            "signed them (delegation.token.secret.key)"
+        )
+    if plan.groups:
+        yield f"{_count(sum(map(len, plan.groups.values())), 'setting')} of single groups"
+    if plan.levels:
+        levels = ", ".join(f"{name} {level}" for name, level in sorted(plan.levels.items()))
+        yield f"levels of features: {levels}"
 
 
 def _lost_groups(missing: Iterable[TopicPartition]) -> str:

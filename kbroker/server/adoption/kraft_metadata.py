@@ -55,7 +55,9 @@ class ClusterMetadata:
 
     topics: dict[UUID, KraftTopic] = field(default_factory=dict)
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    group_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     other_settings: dict[tuple[int, str, str], str] = field(default_factory=dict)
+    feature_levels: dict[str, int] = field(default_factory=dict)
     scram_credentials: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
     quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     acls: dict[UUID, kinds.AccessControlEntryRecord] = field(default_factory=dict)
@@ -112,6 +114,8 @@ def _apply(metadata: ClusterMetadata, message: Message) -> None:
         _apply_setting(metadata, message)
     elif isinstance(message, kinds.ProducerIdsRecord):
         metadata.next_producer_id = message.next_producer_id
+    elif isinstance(message, kinds.FeatureLevelRecord):
+        metadata.feature_levels[message.name] = message.feature_level
     else:
         _apply_security(metadata, message)
 
@@ -134,8 +138,12 @@ def _topic(metadata: ClusterMetadata, topic_id: UUID) -> KraftTopic:
 
 
 def _apply_setting(metadata: ClusterMetadata, message: kinds.ConfigRecord) -> None:
-    if message.resource_type == kinds.TOPIC_RESOURCE:
-        settings = metadata.topic_settings.setdefault(message.resource_name, {})
+    by_name = {
+        kinds.TOPIC_RESOURCE: metadata.topic_settings,
+        kinds.GROUP_RESOURCE: metadata.group_settings,
+    }.get(message.resource_type)
+    if by_name is not None:
+        settings = by_name.setdefault(message.resource_name, {})
         if message.value is None:
             settings.pop(message.name, None)
         else:

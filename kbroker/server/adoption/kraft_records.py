@@ -19,7 +19,7 @@ from kbroker.protocol.primitives import read_uvarint
 from kbroker.protocol.schema import Message, message, wire
 
 NO_LEADER_CHANGE = -2
-TOPIC_RESOURCE = 2  # of a ConfigRecord
+TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32  # of a ConfigRecord
 _FRAME_VERSION = 1
 
 
@@ -98,6 +98,14 @@ class UserScramCredentialRecord(Message):
     stored_key: bytes = wire("bytes", default=b"")
     server_key: bytes = wire("bytes", default=b"")
     iterations: int = wire("int32", default=0)
+
+
+@message(key=12, versions="0", flexible="0+")
+class FeatureLevelRecord(Message):
+    """The cluster settled on a level of a feature; 0 ends it."""
+
+    name: str = wire("string", default="")
+    feature_level: int = wire("int16", default=0)
 
 
 @message(key=14, versions="0", flexible="0+")
@@ -202,6 +210,7 @@ _KINDS: dict[int, type[Message]] = {
         PartitionChangeRecord,
         RemoveTopicRecord,
         UserScramCredentialRecord,
+        FeatureLevelRecord,
         ClientQuotaRecord,
         ProducerIdsRecord,
         DelegationTokenRecord,

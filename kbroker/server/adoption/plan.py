@@ -37,6 +37,7 @@ from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.quotas.quota_entity import QuotaError, checked_entity
 from kbroker.sasl.scram_keys import MECHANISM_NUMBERS
+from kbroker.server.adoption.adopted_groups import usable_group_settings, usable_levels
 from kbroker.server.adoption.adopted_tokens import usable_tokens
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY, ClusterMetadata, KraftTopic
@@ -72,6 +73,8 @@ class AdoptionPlan:
     quotas: Mapping[Place, Mapping[str, str]]  # what is stored of each entity, by key
     acls: Mapping[AclPattern, Acls]  # the rules of access
     tokens: tuple[DelegationToken, ...]
+    groups: Mapping[str, Mapping[str, str]]  # the settings of single groups
+    levels: Mapping[str, int]  # of features
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
     leaving: tuple[str, ...]  # -delete directories, removed soon
@@ -118,6 +121,9 @@ def make_plan(
     acls, lost_acls = _acls(metadata)
     quotas, lost_quotas = _quotas(metadata)
     tokens, lost_tokens = usable_tokens(metadata)
+    groups, lost_groups = usable_group_settings(metadata)
+    levels, levels_above = usable_levels(metadata)
+    lost = (lost_acls, lost_tokens, lost_quotas, lost_groups, levels_above)
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
     return AdoptionPlan(
@@ -135,10 +141,12 @@ def make_plan(
         quotas=quotas,
         acls=acls,
         tokens=tokens,
+        groups=groups,
+        levels=levels,
         refused=refused,
         left=(
             *_left_files(directories, moved),
-            *_left_metadata(metadata, elsewhere, (lost_acls, lost_tokens, lost_quotas)),
+            *_left_metadata(metadata, elsewhere, lost),
         ),
         leaving=tuple(name for name in moved if name.endswith("-delete")),
     )
@@ -364,9 +372,11 @@ def _goes_on(name: str, found: Collection[TopicPartition]) -> bool:
 
 
 def _left_metadata(
-    metadata: ClusterMetadata | None, elsewhere: int, lost: tuple[int, int, int]
+    metadata: ClusterMetadata | None, elsewhere: int, lost: tuple[int, int, int, int, int]
 ) -> list[str]:
-    """`lost`: rules, tokens and quotas that the tree cannot have."""
+    """`lost`: rules, tokens and quotas that the tree cannot have, settings of groups that are not
+    known here, and levels of features that are not supported.
+    """
     if metadata is None:
         return []
     counts = (
@@ -374,6 +384,8 @@ def _left_metadata(
         (lost[0], "rules of access that the tree cannot have"),
         (lost[1], "delegation tokens that the tree cannot have"),
         (lost[2], "quotas that the tree cannot have"),
-        (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),
+        (lost[3], "settings of groups that this broker does not know"),
+        (lost[4], "levels of features that this broker does not support"),
+        (len(metadata.other_settings), "dynamic settings of brokers and clients"),
     )
     return [f"{what} ({count})" for count, what in counts if count]

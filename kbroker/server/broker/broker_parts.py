@@ -18,6 +18,7 @@ from kbroker.admin.finalized_feature_change_listener import (
     UnsupportedFeaturesError,
 )
 from kbroker.admin.followed_quotas import FollowedQuotas
+from kbroker.admin.group_config_manager import GroupConfigManager
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.apis import registry
@@ -30,6 +31,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
 from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.controller.state_machines.feature_needs import first_levels
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.offsets.legacy_offsets import ZkLegacyOffsets
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
@@ -41,7 +43,11 @@ from kbroker.coordinator.transaction_coordinator import (
 )
 from kbroker.counters import CounterRegistry
 from kbroker.events.event_recorder import EventRecorder
-from kbroker.features import TRANSACTION_VERSION
+from kbroker.features import (
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+    serves_consumer_groups,
+)
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import (
     GROUP_METADATA_TOPIC,
@@ -104,6 +110,7 @@ class DataParts:
 
     dynamic_configs: DynamicConfigManager
     settings: BrokerSettings
+    group_configs: GroupConfigManager
     logs: LogManager
     metadata: MetadataCache
     waiter: MetadataWaiter
@@ -209,6 +216,9 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
     config, clock = storage.config, around.clock
     dynamic_configs = DynamicConfigManager(storage.zk, clock)
     settings = BrokerSettings(config, dynamic_configs.topic_overrides)
+    group_configs = GroupConfigManager(lambda: settings.config.consumer_group)
+    if serves_consumer_groups():
+        group_configs.follow(dynamic_configs)
     logs = LogManager(
         storage.directories,
         lambda: settings.config.log,
@@ -227,6 +237,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
     return DataParts(
         dynamic_configs=dynamic_configs,
         settings=settings,
+        group_configs=group_configs,
         logs=logs,
         metadata=metadata,
         waiter=waiter,
@@ -357,6 +368,7 @@ def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSett
         inter_broker_listener=config.inter_broker_listener_name(),
         leader_balance=LeaderBalanceSettings.of(config.replication),
         gives_topic_ids=gives_topic_ids(config.server.inter_broker_protocol_version),
+        first_levels=first_levels(SUPPORTED_FEATURES, is_alone=not config.zk.zookeeper_connect),
         note=data.events.note,
     )
 

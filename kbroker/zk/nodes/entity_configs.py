@@ -1,9 +1,10 @@
-"""ZkEntityConfigs: the overrides of topics, brokers, clients, users and addresses under /config.
+"""ZkEntityConfigs: the overrides of topics, brokers, clients, users, addresses and groups under
+/config.
 
 Law: a change expects the version that was read, and is written in one transaction with the
 notification that makes every broker read it. So no change is lost to a simultaneous one, and none
 goes unnoticed. As in Kafka, a user, client or address without overrides has no node, unless one
-that has some is within it; what held nothing else goes together with it.
+that has some is within it; what held nothing else goes together with it. Nor has a group.
 
 A node that goes and comes again has the versions of the former one. So whoever lets one go raises
 the version of the root of its type, and whoever changes one expects the version that the root had.
@@ -38,7 +39,14 @@ Change = Callable[[Overrides], Overrides]
 Names = tuple[str | None, ...]
 """What an entity is called, and what it is within, the outer one first; None is the default."""
 
-_GO_WHEN_EMPTY = frozenset({zk_paths.CLIENT_CONFIGS, zk_paths.USER_CONFIGS, zk_paths.IP_CONFIGS})
+_GO_WHEN_EMPTY = frozenset(
+    {
+        zk_paths.CLIENT_CONFIGS,
+        zk_paths.GROUP_CONFIGS,
+        zk_paths.IP_CONFIGS,
+        zk_paths.USER_CONFIGS,
+    }
+)
 _ROW_NODES = 256  # asked for at a time
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 

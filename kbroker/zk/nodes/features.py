@@ -44,9 +44,9 @@ class ZkFeatures:
         node = await self._zk.look(FEATURE, watch)
         return None if node is None else decode_features(node[0], node[1].version)
 
-    async def create(self) -> None:
-        """Create the node of a new cluster: no features."""
-        await self._zk.create_if_absent(FEATURE, encode_features({}))
+    async def create(self, levels: Mapping[str, int]) -> None:
+        """Create the node of a new cluster, which begins with these levels."""
+        await self._zk.create_if_absent(FEATURE, encode_features(levels))
 
     async def write(self, levels: Mapping[str, int], epoch: int, epoch_version: int) -> int:
         """Replace the features of `epoch`; returns the new epoch.

@@ -70,6 +70,7 @@ class FakeBroker:
                 delete_topic_enable=cluster.config.server.delete_topic_enable,
                 leader_balance=cluster.leader_balance,
                 supported_features=cluster.supported_features,
+                first_levels=cluster.first_levels,
                 unclean_leader_election_enable=lambda: cluster.unclean_by_default,
                 gives_topic_ids=gives_topic_ids(
                     cluster.config.server.inter_broker_protocol_version
@@ -179,6 +180,7 @@ class ControllerCluster:
         self.tree = EmbeddedTree(self.clock)
         self.leader_balance = NO_LEADER_BALANCE
         self.supported_features = SUPPORTED_FEATURES
+        self.first_levels: dict[str, int] = {}
         self.config = config or KafkaConfig.for_profile("dev")
         self.brokers: dict[int, FakeBroker] = {}
         self.dead: list[FakeBroker] = []

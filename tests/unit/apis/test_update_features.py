@@ -8,6 +8,7 @@ import pytest
 
 from kbroker.admin.finalized_feature_change_listener import FinalizedFeatureChangeListener
 from kbroker.apis.update_features import handle
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import FinalizedFeatures, SupportedFeature
 from kbroker.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -169,6 +170,32 @@ async def test_a_broker_that_does_not_support_a_level_holds_it_up(
 
     update = Update(feature="a", max_version_level=3)
     assert codes(await ask(client, update)) == {"a": ErrorCode.INVALID_REQUEST}
+
+
+async def test_consumer_groups_wait_until_topics_have_ids() -> None:
+    cluster = ControllerCluster(KafkaConfig({"inter.broker.protocol.version": "2.7"}))
+    cluster.supported_features = (SupportedFeature("group.version", 0, 1),)
+    async with running(cluster, brokers=1):
+        update = Update(feature="group.version", max_version_level=1)
+        (row,) = (await ask(AdminClient(cluster.brokers[0]), update)).results
+
+    assert row.error_code == ErrorCode.INVALID_REQUEST
+    assert row.error_message == (
+        "Could not apply finalized feature update because consumer groups need topic ids, which "
+        "topics get from inter.broker.protocol.version 2.8 on."
+    )
+
+
+@pytest.mark.parametrize(("node", "levels"), [(None, {"b": 1}), (encode_features({}), {})])
+async def test_only_a_new_cluster_begins_with_the_first_levels(
+    node: bytes | None, levels: dict[str, int]
+) -> None:
+    cluster = ControllerCluster()
+    cluster.supported_features, cluster.first_levels = SUPPORTED, {"b": 1}
+    if node is not None:
+        await cluster.tree.session().create(FEATURE, node)
+    async with running(cluster, brokers=1):
+        assert written(cluster) == encode_features(levels)
 
 
 async def test_more_features_than_any_cluster_has_are_refused(client: AdminClient) -> None:

@@ -1,4 +1,4 @@
-"""The declared settings against the list of a real Kafka 3.9.2."""
+"""The declared settings against the lists of a real Kafka: 3.9.2, and 4.3.1 for groups."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.config_values import to_text
+from kbroker.config.group_settings import GroupSettings
 from kbroker.config.kafka_config import config_keys
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ConfigError
@@ -15,6 +16,7 @@ from kbroker.errors import ConfigError
 GOLDEN = Path(__file__).parents[2] / "golden" / "config"
 BROKER_KEYS = {key.name: key for key in config_keys()}
 TOPIC_KEYS = {key.name: key for key in TopicConfig.keys}
+GROUP_KEYS = {key.name: key for key in GroupSettings.keys}
 
 
 def read_rows(file: str) -> list[dict[str, str]]:
@@ -23,10 +25,13 @@ def read_rows(file: str) -> list[dict[str, str]]:
 
 
 BROKER_ROWS = read_rows("broker-settings-3.9.tsv")
+NEWER_ROWS = read_rows("consumer-group-settings-4.3.tsv")
 TOPIC_ROWS = read_rows("topic-settings-3.9.tsv")
+GROUP_ROWS = read_rows("group-settings-4.3.tsv")
 ALL = [
-    *((row, BROKER_KEYS[row["name"]]) for row in BROKER_ROWS),
+    *((row, BROKER_KEYS[row["name"]]) for row in (*BROKER_ROWS, *NEWER_ROWS)),
     *((row, TOPIC_KEYS[row["name"]]) for row in TOPIC_ROWS),
+    *((row, GROUP_KEYS[row["name"]]) for row in GROUP_ROWS),
 ]
 
 
@@ -41,11 +46,20 @@ def expected_synonyms(row: dict[str, str]) -> tuple[str, ...]:
 
 def test_exactly_the_broker_settings_of_kafka_and_our_own_are_declared() -> None:
     kafka = {name for name in BROKER_KEYS if not name.startswith("kbroker.")}
-    assert kafka == {row["name"] for row in BROKER_ROWS}
+    assert kafka == {row["name"] for row in (*BROKER_ROWS, *NEWER_ROWS)}
+
+
+def test_what_a_broker_of_3_9_does_not_have_is_hidden_as_long_as_nothing_acts_on_it() -> None:
+    newer = [BROKER_KEYS[row["name"]] for row in NEWER_ROWS]
+    assert all(key.internal and key.support == "not yet" for key in newer)
 
 
 def test_exactly_the_topic_settings_of_kafka_are_declared() -> None:
     assert list(TOPIC_KEYS) == [row["name"] for row in TOPIC_ROWS]
+
+
+def test_exactly_what_consumer_groups_of_kafka_may_set_is_declared() -> None:
+    assert list(GROUP_KEYS) == [row["name"] for row in GROUP_ROWS]
 
 
 def test_type_default_importance_and_visibility_are_those_of_kafka() -> None:
@@ -53,7 +67,8 @@ def test_type_default_importance_and_visibility_are_those_of_kafka() -> None:
         assert key.type.name.lower() == row["type"], key.name
         assert to_text(key.default) == expected_default(row), key.name
         assert key.importance == row["importance"], key.name
-        assert str(key.internal).lower() == row["internal"], key.name
+        if row not in NEWER_ROWS:
+            assert str(key.internal).lower() == row["internal"], key.name
         assert key.dynamic == row.get("mode", key.dynamic), key.name
 
 
@@ -62,9 +77,11 @@ def test_broker_settings_fall_back_as_in_kafka() -> None:
     assert ours == {row["name"]: expected_synonyms(row) for row in BROKER_ROWS}
 
 
-def test_topic_settings_fall_back_as_in_kafka() -> None:
-    ours = {row["name"]: ",".join(TOPIC_KEYS[row["name"]].synonyms) for row in TOPIC_ROWS}
-    assert ours == {row["name"]: row["synonyms"].replace("null", "") for row in TOPIC_ROWS}
+def test_settings_of_topics_and_groups_fall_back_as_in_kafka() -> None:
+    keys = {**TOPIC_KEYS, **GROUP_KEYS}
+    rows = (*TOPIC_ROWS, *GROUP_ROWS)
+    ours = {row["name"]: ",".join(keys[row["name"]].synonyms) for row in rows}
+    assert ours == {row["name"]: row["synonyms"].replace("null", "") for row in rows}
 
 
 def bounds(valid: str) -> tuple[str | None, str | None]:

@@ -13,6 +13,7 @@ from kbroker.zk import copy_mark, tree_copy, zk_paths
 from kbroker.zk.copy_mark import UNFINISHED_COPY
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.broker_sequence import generate_broker_id
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from kbroker.zk.tree_copy import CopyRefusedError
 from kbroker.zk.zk_utils import ZkUtils
@@ -74,6 +75,8 @@ async def test_everything_but_notifications_arrives_as_it_was(
     source: TreeSession, target: TreeSession
 ) -> None:
     assert await source.children("/config/changes") != []
+    of_group = ZkEntityConfigs(ZkUtils(source, FixedClock())).update
+    await of_group("groups", "a%2Fb", lambda _: {"consumer.session.timeout.ms": "50000"})
     await copy(source, target)
     assert await nodes_of(target) == await nodes_of(source)
     assert await target.children("/config/changes") == []

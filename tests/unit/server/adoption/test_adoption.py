@@ -25,6 +25,7 @@ from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from kbroker.zk.nodes.features import ZkFeatures
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
@@ -186,6 +187,19 @@ async def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_p
     _, first_id = await carry_out(adoption(tmp_path), next_producer_id)
 
     assert first_id == 2000 + 1000 * BLOCK
+
+
+async def test_the_cluster_goes_on_with_its_levels_as_far_as_they_are_supported(
+    tmp_path: Path,
+) -> None:
+    golden_logs.unpack("4.3.1-clean", tmp_path)
+
+    said, node = await carry_out(adoption(tmp_path), lambda zk: ZkFeatures(zk).read())
+
+    assert node is not None
+    assert node.levels == {"transaction.version": 2}
+    assert "levels of features: transaction.version 2" in said
+    assert "levels of features that this broker does not support" in said
 
 
 async def test_users_of_the_metadata_log_go_on_with_their_logins_rules_and_quotas(

@@ -85,6 +85,20 @@ def test_a_setting_without_value_is_gone() -> None:
     assert metadata.topic_settings == {"orders": {}}
 
 
+def test_groups_have_settings_of_their_own_and_the_cluster_levels() -> None:
+    def of_group(name: str, value: str | None) -> Message:
+        return kinds.ConfigRecord(
+            resource_type=kinds.GROUP_RESOURCE, resource_name="g", name=name, value=value
+        )
+
+    levels = [kinds.FeatureLevelRecord(name="f", feature_level=level) for level in (1, 2)]
+
+    metadata = replay([of_group("a", "1"), of_group("b", "2"), of_group("a", None), *levels])
+
+    assert metadata.group_settings == {"g": {"b": "2"}}
+    assert metadata.feature_levels == {"f": 2}
+
+
 def test_a_transaction_counts_when_it_ends() -> None:
     begin, other = kinds.BeginTransactionRecord(), kinds.TopicRecord(name="logs", topic_id=LOGS)
 

@@ -10,10 +10,12 @@ import pytest
 from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResourceType, PatternType, Permission
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.delegation_tokens.delegation_token import DelegationToken
+from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.model import TopicPartition
 from kbroker.server.adoption import kraft_records as kinds
+from kbroker.server.adoption.adopted_groups import group_ops, level_ops
 from kbroker.server.adoption.adopted_tokens import token_ops
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
@@ -286,3 +288,53 @@ def test_what_the_metadata_has_beyond_topics_is_counted() -> None:
     assert [each.path for each in token_ops(made.tokens)] == [
         "/delegation_token", "/delegation_token/tokens", "/delegation_token/tokens/id",
     ]  # fmt: skip
+
+
+GROUP_SETTINGS = {
+    "g": {"consumer.session.timeout.ms": "50000", "share.isolation.level": "read_committed"},
+    "odd": {"consumer.session.timeout.ms": "soon"},
+    "..": {"consumer.session.timeout.ms": "50000"},
+}
+
+
+def of_groups_and_levels() -> AdoptionPlan:
+    metadata = metadata_of(KraftTopic("t", ID, {0: 1}), retention_ms="1")
+    metadata.group_settings = {name: dict(own) for name, own in GROUP_SETTINGS.items()}
+    metadata.feature_levels = {
+        "metadata.version": 25, "transaction.version": 2, "group.version": 1, "share.version": 0,
+    }  # fmt: skip
+    return plan(directory(found("t", 0, topic_id=ID)), metadata=metadata)
+
+
+def test_levels_go_on_as_far_as_they_are_supported_and_groups_wait_until_they_are_served() -> None:
+    made = of_groups_and_levels()
+
+    assert (made.levels, made.groups) == ({"transaction.version": 2}, {})
+    assert made.left == (
+        "settings of groups that this broker does not know (4)",
+        "levels of features that this broker does not support (1)",
+    )
+    assert "  levels of features: transaction.version 2" in report(made).splitlines()
+
+
+def test_settings_of_groups_that_are_served_go_on_and_the_others_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)
+
+    made = of_groups_and_levels()
+
+    assert made.levels == {"group.version": 1, "transaction.version": 2}
+    assert made.groups == {"g": {"consumer.session.timeout.ms": "50000"}}
+    assert made.left == ("settings of groups that this broker does not know (3)",)
+    assert "  1 setting of single groups" in report(made).splitlines()
+    made_nodes = [(op.path, op.data) for op in (*group_ops(made.groups), *level_ops(made.levels))]
+    assert made_nodes == [
+        ("/config/groups", None),
+        ("/config/groups/g", b'{"version":1,"config":{"consumer.session.timeout.ms":"50000"}}'),
+        (
+            "/feature",
+            b'{"features":{"group.version":{"max_version_level":1},"transaction.version":'
+            b'{"max_version_level":2}},"version":2,"status":1}',
+        ),
+    ]

@@ -69,7 +69,7 @@ async def test_writes_are_fenced_by_controller_and_by_epoch() -> None:
     stored = ZkFeatures(zk)
     assert await stored.read() is None
     _, epoch_version = await zk.register_controller_and_raise_epoch(0)
-    await stored.create()
+    await stored.create({})
 
     assert await stored.write({"a": 1}, 0, epoch_version) == 1
     assert await stored.read() == FeatureZnode(levels={"a": 1}, epoch=1)
