@@ -29,7 +29,7 @@ HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* 
 # What looks like a setting and is none of the broker's: files, an attribute.
 NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
-    "broker.bootstrap", "transaction.version", "prometheus.yml", "admin.properties", "ann.conf",
+    "broker.bootstrap", "transaction.version", "group.version", "prometheus.yml", "admin.properties", "ann.conf",
     "ann.pem", "broker.pem", "ca.key", "ca.pem", "kafka.authorizer.logger",
 }  # fmt: skip
 OF_OTHERS = {
