@@ -33,13 +33,21 @@ pytest_plugins = ["compat_tests.spark.session"]
 settings.register_profile("hunt", max_examples=2_000, deadline=None)
 
 SPARK_FOLDER = "spark"
-LONG_FILES = (
+LONG_FILES = (  # a minute or more, while other processes run
     "tests/faults/test_replication_seeds.py",
     "compat_tests/pipeline/test_pipeline_rounds.py",
+    "compat_tests/batches/test_batches.py",
     "compat_tests/clients/test_clients.py",
+    "compat_tests/clients/test_old_formats.py",
+    "compat_tests/clients/test_transactions_with_epochs.py",
+    "compat_tests/cluster/test_cluster_transactions.py",
+    "compat_tests/cluster/test_replication.py",
+    "compat_tests/cluster/test_secure_zookeeper.py",
     "compat_tests/transactions/test_copiers.py",
     "tests/docs/test_pipeline_commands.py",
     "tests/docs/test_rules_page.py",
+    "tests/integration/console/test_in_chromium.py",
+    "tests/integration/test_command_outputs.py",
 )
 TIDY_TESTS = "tests/test_tidy"  # which share the trees of all sources
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")

@@ -62,7 +62,11 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     def launch(self) -> None:
-        """Start the process and do not wait for it."""
+        """Start the process and do not wait for it. Its port is given to nobody while it is away; one
+        that stands for several brokers asks the system for theirs.
+        """
+        if "--brokers" not in self.options:
+            self.port = self.port or apache_kafka.free_port()
         self.process = ForkedKbroker(
             "start", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data),
             "--log-format", "text", *self.options,
