@@ -38,6 +38,7 @@ _SERVING = """
 import sys
 from kbroker import features
 features.HIGHEST_LEVELS["group.version"] = 1
+features.SUPPORTED_FEATURES = features.supported_features(features.HIGHEST_LEVELS)
 from kbroker.cli.__main__ import main
 sys.exit(main())
 """
@@ -307,13 +308,13 @@ def play(bootstrap: str, settles_s: float) -> dict[str, list[str]]:
 
 
 @contextmanager
-def kbroker() -> Iterator[str]:
-    """A kbroker that serves settings of groups."""
+def kbroker(*options: str) -> Iterator[str]:
+    """A kbroker that serves consumer groups; `options` may name another directory."""
     with tempfile.TemporaryDirectory(prefix="group-settings-") as root:
         port = apache_kafka.free_port()
         command = [sys.executable, "-c", _SERVING, "start", "--listen", f"127.0.0.1:{port}"]
         with subprocess.Popen(
-            [*command, "--data", f"{root}/data"], stdout=subprocess.PIPE,
+            [*command, "--data", f"{root}/data", *options], stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,
         ) as process:  # fmt: skip
             assert process.stdout is not None
