@@ -41,7 +41,6 @@ WILL_BE_USED = {
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
     # consumer groups of the new protocol
-    ("coordinator/consumer_group/assignors/loading.py", "assignors_named"): "their settings",
     ("coordinator/consumer_group/patterns.py", "check_pattern"): "their coordinator",
     ("coordinator/consumer_group/patterns.py", "matching_names"): "the same",
     # entrances of their own

@@ -1,0 +1,49 @@
+"""A broker that serves consumer groups of the new protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.errors import ErrorCode
+from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS, supported_features
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kbroker.replication import metadata_cache
+from kbroker.server.broker import broker_parts
+from tests.integration.local_cluster_client import Cluster, running
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)  # type: ignore[arg-type]
+    levels = supported_features(HIGHEST_LEVELS)
+    for module in (metadata_cache, broker_parts):
+        monkeypatch.setattr(module, "SUPPORTED_FEATURES", levels)
+    async with running(tmp_path, brokers=1) as cluster:
+        yield cluster
+
+
+def beat(member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id=member_id, member_epoch=epoch, **fields
+    )
+
+
+FIRST = {"rebalance_timeout_ms": 20_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+
+
+async def test_members_join_share_a_topic_and_go(cluster: Cluster) -> None:
+    assert await cluster.create("t", 4, through=0) is ErrorCode.NONE
+    await cluster.coordinator(0, "g")
+
+    first = await cluster.ask(0, beat("m1", 0, **FIRST))
+    second = await cluster.ask(0, beat("m2", 0, **FIRST))
+
+    assert (first.error_code, first.member_epoch, first.heartbeat_interval_ms) == (0, 2, 5_000)
+    assert sorted(first.assignment.topic_partitions[0].partitions) == [0, 1, 2, 3]
+    assert (second.error_code, second.assignment.topic_partitions) == (0, [])
+    left = await cluster.ask(0, beat("m1", -1))
+    assert (left.error_code, left.member_epoch) == (0, -1)
