@@ -18,7 +18,7 @@ from tests.integration.local_cluster_client import Cluster, running
 
 @pytest.fixture
 async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
-    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)  # type: ignore[arg-type]
+    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)
     levels = supported_features(HIGHEST_LEVELS)
     for module in (metadata_cache, broker_parts):
         monkeypatch.setattr(module, "SUPPORTED_FEATURES", levels)

@@ -131,7 +131,15 @@ def offset_commit_value(committed: CommittedOffset, topic_id: UUID | None = None
     topic, or ZERO_UUID if it has none.
     """
     if committed.expire_timestamp_ms is None and not committed.metadata:
-        return _plain_offset_value(committed, topic_id)
+        if topic_id is not None:
+            return _plain_with_topic_id(committed, topic_id)
+        return _PLAIN_OFFSET_VALUE(
+            _OFFSET_VALUE_VERSION,
+            committed.offset,
+            committed.leader_epoch,
+            0,
+            committed.commit_timestamp_ms,
+        )
     version = _OFFSET_VALUE_VERSION if topic_id is None else _OFFSET_WITH_TOPIC_ID_VERSION
     value = OffsetCommitValue(
         offset=committed.offset,
@@ -146,14 +154,11 @@ def offset_commit_value(committed: CommittedOffset, topic_id: UUID | None = None
     return versioned(value, version)
 
 
-def _plain_offset_value(committed: CommittedOffset, topic_id: UUID | None) -> bytes:
-    """One without metadata that expires with its group."""
-    offset, epoch = committed.offset, committed.leader_epoch
-    time_ms = committed.commit_timestamp_ms
-    if topic_id is None:
-        return _PLAIN_OFFSET_VALUE(_OFFSET_VALUE_VERSION, offset, epoch, 0, time_ms)
-    fields = _OFFSET_WITH_TOPIC_ID_VERSION, offset, epoch, 1, time_ms
-    whole = _PLAIN_OFFSET_WITH_TOPIC_ID(*fields, 1, 0, 16, topic_id.bytes)
+def _plain_with_topic_id(committed: CommittedOffset, topic_id: UUID) -> bytes:
+    """A value without metadata that expires with its group."""
+    fields = (committed.offset, committed.leader_epoch, 1, committed.commit_timestamp_ms)
+    version = _OFFSET_WITH_TOPIC_ID_VERSION
+    whole = _PLAIN_OFFSET_WITH_TOPIC_ID(version, *fields, 1, 0, 16, topic_id.bytes)
     return whole if topic_id.int else whole[:_WITHOUT_TOPIC_ID] + b"\0"
 
 
