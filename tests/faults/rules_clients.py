@@ -240,12 +240,17 @@ class RulesClients:
         """Take a right back at one broker, and let who had it ask at once at another one, which
         passes that on.
         """
-        self._start(controller, self._pursue(controller, other))
+        self._start(other, self._allowed_before(controller, other))
+
+    async def _allowed_before(self, controller: BrokerProcess, other: BrokerProcess) -> None:
+        """Work in the other's name: what it waits for there goes if its process is killed."""
+        rule = Acl(READER, "*", AclOperation.DELETE, Permission.ALLOW)
+        await self._create(other, [(_EVERY_TOPIC, rule)])
+        if controller.runs:
+            self._start(controller, self._pursue(controller, other))
 
     async def _pursue(self, controller: BrokerProcess, other: BrokerProcess) -> None:
-        right = AclOperation.DELETE
-        await self._create(other, [(_EVERY_TOPIC, Acl(READER, "*", right, Permission.ALLOW))])
-        chosen = [(_EVERY_TOPIC, Acl(READER, "*", right, Permission.DENY))]
+        chosen = [(_EVERY_TOPIC, Acl(READER, "*", AclOperation.DELETE, Permission.DENY))]
         await self._create(controller, chosen)
         await asyncio.sleep(_A_MOMENT_S)
         if other.runs:
