@@ -101,10 +101,10 @@ def removal_without_epoch() -> AbstractContextManager[Any]:
 
 def last_target_taken() -> AbstractContextManager[Any]:
     """A member goes to the new epoch with its partitions of the last one."""
-    original = heartbeat.next_target
+    original = target_assignment.next_target
 
-    def target(step: Any, group_epoch: int, before: Any, member: Any, kind: Any) -> Target:
-        found = original(step, group_epoch, before, member, kind)
+    def target(step: Any, group_epoch: int, before: Any, member: Any) -> Target:
+        found = original(step, group_epoch, before, member)
         return Target(found.epoch, step.group.target(member.member_id))
 
     return patch.object(heartbeat, "next_target", target)

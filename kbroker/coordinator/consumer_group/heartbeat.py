@@ -40,7 +40,6 @@ from kbroker.coordinator.consumer_group.target_assignment import (
     Target,
     counts_after,
     next_target,
-    subscription_type,
 )
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -89,7 +88,7 @@ def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatRespons
     member = before._replace(metadata=_said(before.metadata, sent))
     has_other_topics = _take_metadata(step, before, member)
     group_epoch = _group_epoch(step, before, member, has_other_topics)
-    target = _target(step, group_epoch, before, member)
+    target = next_target(step, group_epoch, before, member)
     after = _reconcile(step, member, target, owned, has_other_topics)
     keep_alive(step, after.member_id)
     says_all = (
@@ -175,11 +174,6 @@ def _group_epoch(step: ConsumerStep, before: Member, member: Member, has_other_t
     if group.has_partition_metadata:
         step.change(RecordKind.PARTITION_METADATA, None)
     return epoch
-
-
-def _target(step: ConsumerStep, group_epoch: int, before: Member, member: Member) -> Target:
-    kind = subscription_type(step, before, member)
-    return next_target(step, group_epoch, before, member, kind)
 
 
 def _reconcile(

@@ -48,25 +48,19 @@ def last_target(step: ConsumerStep, member: Member) -> Target:
     return Target(group.target_metadata.assignment_epoch, group.target(owner))
 
 
-def next_target(
-    step: ConsumerStep,
-    group_epoch: int,
-    before: Member,
-    member: Member,
-    subscription_type: SubscriptionType,
-) -> Target:
+def next_target(step: ConsumerStep, group_epoch: int, before: Member, member: Member) -> Target:
     """The target of `member`, which was `before` until now; a new one if the group is in another
     epoch, and the last one is older than the assignment interval. Raises KafkaError
     UNKNOWN_SERVER_ERROR if the assignor fails.
     """
     group = step.group
-    if group.target_metadata.assignment_epoch >= group_epoch or not _is_due(step):
+    is_there = group.target_metadata.assignment_epoch >= group_epoch
+    if is_there or step.attendance.job is not None or not _is_due(step):
         return last_target(step, member)
-    job = _job(step, group_epoch, before, member, subscription_type)
+    job = _job(step, group_epoch, before, member)
     if _size(job) >= step.given.large_target:
-        if step.attendance.job is None:
-            step.attendance.job = job
-            step.effects.append(Compute(job.assign, job))
+        step.attendance.job = job
+        step.effects.append(Compute(job.assign, job))
         return last_target(step, member)
     try:
         found = job.assign()
@@ -145,18 +139,15 @@ def _is_due(step: ConsumerStep) -> bool:
     return not last_ms or not interval_ms or step.now.wall_ms >= last_ms + interval_ms
 
 
-def _job(
-    step: ConsumerStep,
-    epoch: int,
-    before: Member,
-    member: Member,
-    kind: SubscriptionType,
-) -> TargetJob:
+def _job(step: ConsumerStep, epoch: int, before: Member, member: Member) -> TargetJob:
     group = step.group
     members = dict(group.members.items())
     if member.instance_id is not None:  # it takes over from whoever has its instance id
-        members.pop(group.static_members.get(member.instance_id, ""), None)
+        owner = group.static_members.get(member.instance_id, member.member_id)
+        if owner != member.member_id:
+            del members[owner]
     members[member.member_id] = member
+    kind = subscription_type(step, before, member)
     return _make_job(step, epoch, members, kind, before)
 
 
