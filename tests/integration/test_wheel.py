@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MOST_BYTES = 49_000_000  # 45 MB are wanted
+MOST_BYTES = 50_000_000  # 45 MB are wanted
 WITH_BYTE_CODE = 2.65  # times the sources
 IMPORT_ALL = """
 import importlib, pkgutil, kbroker
