@@ -6,6 +6,7 @@ Law: as GroupCoordinator's, of which this is a part: a thin shell, refusals are 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, heartbeat
@@ -20,11 +21,13 @@ from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.store import GroupStore
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
-from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+
+if TYPE_CHECKING:
+    from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 
 Response = ConsumerGroupHeartbeatResponse
 
@@ -84,6 +87,8 @@ class ConsumerGroupRequests:
             sentence = f"Group {group_id} not found."
             if found is not None:
                 sentence = f"Group {group_id} is not a consumer group."
+        from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+
         return ConsumerGroupDescribeResponse.DescribedGroup(
             error_code=int(error), error_message=sentence, group_id=group_id
         )

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbroker.coordinator.consumer_group import sessions
 from kbroker.coordinator.consumer_group.changes import Change, removal_of_group, written
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup, ConsumerGroupState
-from kbroker.coordinator.consumer_group.description import described
 from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.consumer_group.step import (
@@ -36,8 +35,10 @@ from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
 from kbroker.events.group_events import CoordinatorMoved
 from kbroker.model import TopicPartition
-from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+if TYPE_CHECKING:
+    from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 
 PROTOCOL_TYPE = "consumer"
 _FIRST_VERSION_WITH_EPOCHS = 9  # of OffsetCommit
@@ -179,6 +180,8 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
 
     def shown(self) -> ConsumerGroupDescribeResponse.DescribedGroup:
         """Return what ConsumerGroupDescribe shows."""
+        from kbroker.coordinator.consumer_group.description import described  # with its message
+
         given = self.given
         return described(self.group, given.topics, given.assignors.default.name)
 

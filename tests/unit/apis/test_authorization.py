@@ -557,7 +557,7 @@ def test_groups_that_may_not_be_seen_are_not_listed() -> None:
 def test_every_api_says_what_it_needs() -> None:
     without = {api.name for api in registered().values() if not api.needs}
 
-    refused_to_all = {"ConsumerGroupHeartbeat", "ShareGroupHeartbeat"}
+    refused_to_all = {"ShareGroupHeartbeat"}
     by_owners_and_renewers = {"RenewDelegationToken", "ExpireDelegationToken"}
     logins = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
     assert without == logins | refused_to_all | by_owners_and_renewers
