@@ -18,6 +18,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from compat_tests.answers.authorized import Authorized
 from compat_tests.answers.token_steps import (
     DESCRIBE,
     Stage,
@@ -61,7 +62,7 @@ class Mixed:
 
     def stage(self, kind: str) -> Stage:
         """Users at one of the brokers."""
-        return Stage(self.addresses[kind], self.inside[kind], settles=False)
+        return Stage(Authorized(self.addresses[kind], self.inside[kind], settles=False))
 
     def node(self, token_id: str) -> bytes:
         data: bytes = self.tree.get(f"/delegation_token/tokens/{token_id}")[0]
