@@ -14,6 +14,7 @@ from kbroker.config.config_checks import migration_policy
 from kbroker.config.config_def import ConfigGroup, Facts, config_group, define
 from kbroker.config.config_values import MAX_INT
 from kbroker.errors import ConfigError
+from kbroker.features import serves_consumer_groups
 
 _SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 _ASSIGNMENT = "assignment.interval.ms"
@@ -125,7 +126,7 @@ class ConsumerGroupConfig(ConfigGroup):
         )
         yield from _outside(_HEARTBEAT, heartbeat, self.heartbeat_bounds)
         yield from _outside(_SESSION, session, self.session_bounds)
-        if heartbeat >= session:
+        if heartbeat >= session and serves_consumer_groups():  # Kafka 3.9 starts with these
             yield f"group.consumer.{_HEARTBEAT} must be less than group.consumer.{_SESSION}"
         assignment = self.group_consumer_assignment_interval_ms
         yield from _outside(_ASSIGNMENT, assignment, self.assignment_bounds)
