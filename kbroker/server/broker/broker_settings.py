@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.stored_passwords import StoredPasswords
@@ -87,14 +88,28 @@ class BrokerSettings:
         self._dynamic[entity] = readable
         own = self._dynamic.get(str(self._start_config.server.broker_id), {})
         try:
-            self.config = self._start_config.with_dynamic(
-                self._dynamic.get(DEFAULT_ENTITY, {}), own
-            )
+            self.config = self._fitting(self._dynamic.get(DEFAULT_ENTITY, {}), own)
         except ConfigError as error:
-            _log.error("ignoring a dynamic setting: %s", error)
+            _log.error("the dynamic settings stay as they were: %s", error)
             return
         self._topics.clear()
         self._plain = None
+
+    def _fitting(self, cluster: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
+        """The settings in force; one that does not fit this broker's leaves the others so. Raises
+        ConfigError if several do not.
+        """
+        start = self._start_config
+        try:
+            return start.with_dynamic(cluster, own)
+        except ConfigError as error:
+            for name in {**cluster, **own}:
+                others = [{k: v for k, v in each.items() if k != name} for each in (cluster, own)]
+                with suppress(ConfigError):
+                    config = start.with_dynamic(*others)
+                    _log.error("ignoring the dynamic setting %s: %s", name, error)
+                    return config
+            raise
 
 
 class SettingsUpdates:

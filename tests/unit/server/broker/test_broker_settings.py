@@ -69,3 +69,22 @@ def test_stored_settings_that_name_code_or_are_for_the_start_alone_are_not_used(
     ]
     settings.broker_changed("0", {builder: kafkas})
     assert settings.config.dynamic_broker == {builder: kafkas}
+
+
+def test_a_stored_setting_that_does_not_fit_this_broker_leaves_the_others_in_force(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    between = "group.consumer.assignment.interval.ms"
+    config = KafkaConfig({"broker.id": "0", "group.consumer.max.assignment.interval.ms": "10000"})
+    settings = BrokerSettings(config, OVERRIDES.__getitem__)
+
+    settings.broker_changed("<default>", {between: "15000", "log.retention.ms": "-1"})
+    settings.broker_changed("0", {"num.io.threads": "9"})
+
+    assert settings.config.dynamic_default == {"log.retention.ms": "-1"}
+    assert settings.config.dynamic_broker == {"num.io.threads": "9"}
+    assert {line.partition(":")[0] for line in caplog.messages} == {
+        f"ignoring the dynamic setting {between}"
+    }
+    settings.broker_changed("<default>", {between: "5000", "log.retention.ms": "-1"})
+    assert settings.config.consumer_group.group_consumer_assignment_interval_ms == 5000
