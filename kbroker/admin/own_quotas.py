@@ -109,6 +109,7 @@ class OwnQuotas(ClientQuotaManager):
         self._untold: _Stored = {}
         self._is_telling = False
         self._looking: asyncio.Task[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
         self.changes = 0
         """The number of changes of the tree's limits so far."""
         self._resets = 0
@@ -121,6 +122,8 @@ class OwnQuotas(ClientQuotaManager):
 
     async def stop(self) -> None:
         """Ask no more, and let the code end, for which nobody waits for long."""
+        if self._again is not None:
+            self._again.cancel()
         tasks = [*self._asking.values(), *([self._looking] if self._looking else ())]
         for task in tasks:
             task.cancel()
@@ -271,6 +274,7 @@ class OwnQuotas(ClientQuotaManager):
                 until_ms = self._clock.monotonic_ms() + AGAIN_MS
                 limits = _nothing(principal, client_id) if before is None else before.limits
                 known = _Known(limits, changes, until_ms, before is not None and before.is_said)
+                self._forget_soon()
             if len(self._known_clients) >= ACCOUNTS_MAX:
                 del self._known_clients[next(iter(self._known_clients))]
             self._known_clients[key] = known
@@ -278,6 +282,18 @@ class OwnQuotas(ClientQuotaManager):
                 self._on_change()
         finally:
             del self._asking[key]
+
+    def _forget_soon(self) -> None:
+        """Let connections forget what they learn until clients may be asked about again: they would
+        go on with it, and ask nobody.
+        """
+        if self._again is None:
+            loop = asyncio.get_running_loop()
+            self._again = loop.call_later(AGAIN_MS / 1000, self._forget)
+
+    def _forget(self) -> None:
+        self._again = None
+        self._on_change()
 
     def _said(self, principal: str, client_id: str) -> _Limits:
         """Ask on the thread for the limits of a client."""
@@ -338,7 +354,7 @@ class _Everybody:
 
 
 def _nothing(principal: str, client_id: str) -> _Limits:
-    tags = Tags(principal.partition(":")[2], client_id)
+    tags = Tags(kept_name(principal.partition(":")[2]), kept_name(client_id))
     return tuple(Limit(0.0, tags) for _ in ClientQuotaType)
 
 
@@ -353,8 +369,9 @@ def _limit_in(limit: object) -> float | None:
 
 
 def _tags_in(tags: Mapping[str, str]) -> Tags:
-    others = tuple(sorted((k, v) for k, v in tags.items() if k not in (USER, CLIENT_ID)))
-    return Tags(tags.get(USER, ""), tags.get(CLIENT_ID, ""), others)
+    kept = {kept_name(name): kept_name(value) for name, value in tags.items()}
+    others = tuple(sorted((k, v) for k, v in kept.items() if k not in (USER, CLIENT_ID)))
+    return Tags(kept.get(USER, ""), kept.get(CLIENT_ID, ""), others)
 
 
 def _of(answer: object) -> str:

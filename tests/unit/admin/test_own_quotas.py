@@ -5,8 +5,10 @@ does wrong lifts a limit or holds the loop.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -227,4 +229,37 @@ async def test_an_infinite_limit_is_none_and_a_client_that_was_never_asked_about
     broker = Broker(lambda _kind, _tags: float("inf"))
     assert await broker.limits() == [None] * 4
     assert limits_in(broker.quotas.account("User:bob", "app", 0)) == [0] * 4
+    await broker.quotas.stop()
+
+
+async def test_little_is_kept_of_clients_that_call_themselves_at_length() -> None:
+    broker = Broker(
+        tags=lambda _kind, _user, client_id: {"client-id": client_id, client_id: client_id}
+    )
+    failing = Broker(raises)
+    await broker.limits("ann", "y" * 30_000)  # which loads what a digest needs
+    await failing.limits("ann", "y" * 30_000)
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            client_id = f"{number}{'x' * 30_000}"
+            await broker.limits("ann", client_id)
+            await failing.limits("ann", client_id)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    await broker.quotas.stop()
+    await failing.quotas.stop()
+
+
+async def test_clients_are_asked_about_again_after_a_wrong_answer_whatever_way_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_quotas, "AGAIN_MS", 1)
+    broker = Broker(raises)
+    await broker.limits()
+    await broker.limits("bob")
+
+    await until(lambda: broker.changes == 1)  # or their connections go on with what they learnt
     await broker.quotas.stop()
