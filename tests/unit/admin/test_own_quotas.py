@@ -8,6 +8,7 @@ import asyncio
 import gc
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -262,4 +263,28 @@ async def test_clients_are_asked_about_again_after_a_wrong_answer_whatever_way_t
     await broker.limits("bob")
 
     await until(lambda: broker.changes == 1)  # or their connections go on with what they learnt
+    await broker.quotas.stop()
+
+
+async def test_an_answer_that_comes_late_counts_from_then_on() -> None:
+    go = threading.Event()
+    broker = Broker(lambda _kind, _tags: go.wait(LONG_S) and 5, answer_s=0.001)
+    asked = await asyncio.gather(*[broker.limits(f"user-{n}") for n in range(3)])
+    assert asked == [[0] * 4] * 3
+    go.set()
+    await until(lambda: broker.changes == 3)
+
+    asked = await asyncio.gather(*[broker.limits(f"user-{n}") for n in range(3)])
+    assert asked == [[5] * 4] * 3, "though it is not asked again yet"
+    await broker.quotas.stop()
+
+
+async def test_an_answer_counts_that_is_there_before_a_busy_loop_looks_for_it() -> None:
+    broker = Broker(answer_s=0.01)
+    asked = asyncio.gather(broker.limits(), broker.limits("bob"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert broker.quotas.ask("User:bob", "app") is not None, "both wait"
+    time.sleep(0.1)  # noqa: ASYNC251  the loop is at something else
+    assert await asked == [[5] * 4] * 2
     await broker.quotas.stop()
