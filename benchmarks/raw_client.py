@@ -26,6 +26,7 @@ from kbroker.record.record_batch import BatchOptions
 MessageT = TypeVar("MessageT", bound=Message)
 _SIZE = struct.Struct(">i")
 _DELETION_S = 600  # of 10,000 partitions, on a disk that has other work
+_TOPICS_AT_ONCE = 4_000  # Apache Kafka refuses a request for 10,000
 
 
 class RawClient:
@@ -205,20 +206,21 @@ def create_topics(
         CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
         for name, value in (settings or {}).items()
     ]
-    request = CreateTopicsRequest(
-        topics=[
-            CreateTopicsRequest.CreatableTopic(
-                name=topic, num_partitions=partitions, replication_factor=1, configs=configs
-            )
-            for topic in topics
-        ],
-        timeout_ms=60_000,
-    )
-    # From version 5 on the answer has the settings of each topic: 10 MB of 10,000.
-    answer: Any = client.call(request, 19, 4, CreateTopicsResponse)
-    codes = {topic.error_code for topic in answer.topics}
-    if not codes <= {0, 36}:
-        raise RuntimeError(f"create answered errors {codes}")
+    for start in range(0, len(topics), _TOPICS_AT_ONCE):
+        request = CreateTopicsRequest(
+            topics=[
+                CreateTopicsRequest.CreatableTopic(
+                    name=topic, num_partitions=partitions, replication_factor=1, configs=configs
+                )
+                for topic in topics[start : start + _TOPICS_AT_ONCE]
+            ],
+            timeout_ms=60_000,
+        )
+        # From version 5 on the answer has the settings of each topic: 10 MB of 10,000.
+        answer: Any = client.call(request, 19, 4, CreateTopicsResponse)
+        codes = {topic.error_code for topic in answer.topics}
+        if not codes <= {0, 36}:
+            raise RuntimeError(f"create answered errors {codes}")
     wanted = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
     )
