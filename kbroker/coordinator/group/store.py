@@ -259,7 +259,7 @@ class GroupStore:
         """Take in groups that were loaded; their members get a session to show up."""
         self._homes[home] = dict(loaded)
         self._groups.update(loaded)
-        for coordinated in loaded.values():
+        for coordinated in loaded.values() if self.given is not None else ():
             if isinstance(coordinated, CoordinatedConsumerGroup):
                 coordinated.follow = self.followers.follow
                 self.followers.follow(coordinated.group.topics(), coordinated.group_id)
