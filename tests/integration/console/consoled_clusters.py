@@ -14,8 +14,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-from confluent_kafka import Producer
-from kafka import KafkaConsumer
+from confluent_kafka import Consumer, Producer
 
 from compat_tests.clients.hanging_transactions import UNVERIFIED, hang
 from compat_tests.running import apache_kafka
@@ -130,10 +129,11 @@ def hostile_things(cluster: ConsoledCluster) -> Iterator[None]:
     cluster.produce(HOSTILE + "x" * 500, key=HOSTILE)
     with closing(WireClient(cluster.bootstrap)) as wire:
         hang(wire, "shipments", 4711, 0)
-    consumer = KafkaConsumer(
-        "orders", bootstrap_servers=cluster.bootstrap, group_id="team", client_id=HOSTILE
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "team", "client.id": HOSTILE}
     )
+    consumer.subscribe(["orders"])
     with closing(consumer):
         while not consumer.assignment():
-            consumer.poll(timeout_ms=100)
+            consumer.poll(0.1)
         yield
