@@ -63,7 +63,7 @@ OF_TWO_BROKERS = (
     Accepted(
         r"^offers (Create|Renew|Expire|Describe)DelegationToken$"
         r"|^offers (DescribeQuorum|UnregisterBroker|AddRaftVoter|RemoveRaftVoter)$"
-        r"|^offers (ConsumerGroupDescribe|ShareGroupDescribe|ShareFetch|ShareAcknowledge)$"
+        r"|^offers (ShareGroupDescribe|ShareFetch|ShareAcknowledge)$"
         r"|^offers (Initialize|Read|Write|Delete)ShareGroupState(Summary)?$"
         r"|^offers (Describe|Alter|Delete)ShareGroupOffsets$|^offers StreamsGroup\w+$",
         r"^versions$",

@@ -374,6 +374,7 @@ USUAL: dict[int, tuple[Usual, ...]] = {
     65: (Usual(lambda stage: {"transactional_ids": [stage.producer()[0]]}),),
     66: _plain(_LISTED),
     68: _plain(_NEW_MEMBER),
+    69: _plain({"group_ids": [TEXTS["unknown"]]}),
     74: _plain({"resource_types": [2]}),
     75: (Usual(partial(_partitions, of=FULL)),),
     76: _plain(_NEW_MEMBER),

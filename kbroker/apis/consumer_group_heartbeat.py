@@ -1,7 +1,8 @@
 """ConsumerGroupHeartbeat (key 68), versions 0 and 1: a member of a consumer group joins, is alive,
 or goes (KIP-848).
 
-Below group.version 1 it is refused with UNSUPPORTED_VERSION, as by Kafka. The key is listed all the
+Below group.version 1, and where `group.coordinator.rebalance.protocols` leaves the protocol out, it
+is refused with UNSUPPORTED_VERSION, as by Kafka. The key is listed all the
 same: librdkafka ends at this answer, and if the key is missing it looks for another coordinator
 again and again. Whoever asks gets it: it says nothing of a group.
 """
@@ -11,21 +12,15 @@ from __future__ import annotations
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.context import RequestContext
+from kbroker.apis.group_protocols import serves_consumer_groups
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
-from kbroker.features import GROUP_VERSION
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from kbroker.unserved import CONSUMER_PROTOCOL
-
-
-def serves_consumer_groups(ctx: RequestContext) -> bool:
-    """Whether the cluster has settled on consumer groups, and this broker can serve them."""
-    levels = ctx.services.metadata.finalized_features.levels
-    return levels.get(GROUP_VERSION, 0) >= 1 and ctx.services.groups.serves_consumer_groups
 
 
 @api(

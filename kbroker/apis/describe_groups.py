@@ -1,7 +1,8 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
 v3: authorized operations. v4: group instance ids. v6: GROUP_ID_NOT_FOUND with a text for a group
-that is not there (KIP-1043); before, such a group was Dead and nothing more.
+that is not there or speaks another protocol (KIP-1043); before, such a group was Dead and nothing
+more.
 """
 
 from __future__ import annotations
@@ -48,11 +49,8 @@ def handle(
 
 def _described(ctx: RequestContext, request: DescribeGroupsRequest, group_id: str) -> Group:
     error, described = ctx.services.groups.describe_group(group_id)
-    if error is ErrorCode.GROUP_ID_NOT_FOUND:
-        if ctx.api_version < 6:
-            error = ErrorCode.NONE
-        else:
-            described.error_message = f"Group {group_id} not found."
+    if error is ErrorCode.GROUP_ID_NOT_FOUND and ctx.api_version < 6:
+        error = ErrorCode.NONE
     described.error_code = int(error)
     if request.include_authorized_operations and error is ErrorCode.NONE:
         resource = AclResource(AclResourceType.GROUP, group_id)

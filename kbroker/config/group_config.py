@@ -21,7 +21,9 @@ class GroupConfig(ConfigGroup):
     )
     group_max_size: int = define(MAX_INT, "Members a group may have.", at_least=1)
     group_coordinator_rebalance_protocols: tuple[str, ...] = define(
-        ("classic",), "Group protocols served.", list_of=("consumer", "classic", "share", "unknown")
+        ("classic", "consumer"),  # as 4.3, which has streams too; 3.9 serves classic groups alone
+        "Group protocols served; consumer ones also take group.version 1.",
+        list_of=("consumer", "classic", "share", "unknown"),
     )
     offset_metadata_max_bytes: int = define(
         4096, "Largest text stored with a committed offset.", importance="high"

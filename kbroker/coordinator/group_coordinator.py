@@ -316,16 +316,19 @@ class GroupCoordinator:
     ) -> tuple[ErrorCode, DescribeGroupsResponse.DescribedGroup]:
         """Return a group as DescribeGroups shows it: Dead if there is none.
 
-        GROUP_ID_NOT_FOUND tells that from a group that is dead.
+        GROUP_ID_NOT_FOUND tells that from a group that is dead, with a sentence.
         """
         coordinated = self.store.find(group_id)
-        found = None if coordinated is None else coordinated.described()
+        stored = None if coordinated is None else coordinated.as_stored
+        found = None if stored is None else stored.described()
         if found is not None:
             return NO_ERROR, found
         error = self._status(group_id)
         described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
         if error is NO_ERROR:
             described.group_state = GroupState.DEAD.value
+            trouble = "not found" if stored is None else "is not a classic group"
+            described.error_message = f"Group {group_id} {trouble}."
             error = ErrorCode.GROUP_ID_NOT_FOUND
         return error, described
 
@@ -347,10 +350,11 @@ class GroupCoordinator:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._runtime.is_loading() else NO_ERROR
         return error, [
-            _listed(each)
+            _listed(stored)
             for each in (self.store if among is None else among)
-            if not types or each.kind in types
-            if not states or each.state.lower() in states
+            if (stored := each.as_stored) is not None
+            if not types or stored.kind in types
+            if not states or stored.state.lower() in states
         ]
 
     def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:

@@ -186,6 +186,7 @@ GROUPS = (
         need(GROUP_30, (Op.DELETE, GROUP)), _READS_TOPIC),
     # Answered so whoever asks: the protocols of these groups are off.
     row(68, {"group_id": GROUP.name}, allowed=(35,)),
+    row(69, {"group_ids": [GROUP.name]}, allowed=(35,)),
     row(76, {"group_id": GROUP.name}, allowed=(35,)),
 )  # fmt: skip
 _ADDED = [{"name": TOPIC.name, "partitions": [0]}]

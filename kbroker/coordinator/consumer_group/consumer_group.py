@@ -118,6 +118,12 @@ class ConsumerGroup:
     # ---- what is stored
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the log has an epoch or a member of this group for sure."""
+        has_epoch = self._facts.stored(RecordKind.GROUP_METADATA) is not None
+        return has_epoch or bool(self.stored_members())
+
+    @property
     def stored_metadata(self) -> GroupMetadata:
         return self._facts.stored(RecordKind.GROUP_METADATA) or _NEW_GROUP
 

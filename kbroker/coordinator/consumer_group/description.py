@@ -1,12 +1,14 @@
 """Consumer groups as ConsumerGroupDescribe shows them.
 
-Pure. Law: people see what is stored. A member has what it was given and what it has still to give
-up; topics that do not exist any more are left out.
+Pure. Law: people see what is stored, all of it as it is at one moment, however long it takes to
+make the answer. A member has what it was given and what it has still to give up; topics that do not
+exist any more are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.consumer_group import NO_PARTITIONS, ConsumerGroup
@@ -16,36 +18,73 @@ from kbroker.coordinator.consumer_group.step import KnownTopics
 from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 
 _CLASSIC, _CONSUMER = 0, 1  # types of members
+_BYTES_OF_MEMBER = 96  # beside its names and partitions
+_BYTES_OF_TOPIC = 64
+_BYTES_OF_PARTITION = 4
 
 
-def described(
-    group: ConsumerGroup, topics: KnownTopics, default_assignor: str
-) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    """Return a group with its members."""
-    counts = {
-        name: count
-        for name in group.assignor_counts.stored_keys()
-        if (count := group.assignor_counts.stored(name)) is not None
-    }
-    return ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.stored_state.value,
-        group_epoch=group.stored_metadata.epoch,
-        assignment_epoch=group.stored_target_metadata.assignment_epoch,
-        assignor_name=max(counts, key=lambda name: counts[name]) if counts else default_assignor,
-        members=[_member(group, topics, member) for member in group.stored_members()],
-    )
+class Description:
+    """A group without its members, and these, which may be many."""
+
+    def __init__(self, group: ConsumerGroup, topics: KnownTopics, default_assignor: str) -> None:
+        self._topics = topics
+        self._members = [
+            (member, group.targets.stored(member.member_id) or NO_PARTITIONS)
+            for member in group.stored_members()
+        ]
+        counts = {
+            name: count
+            for name in group.assignor_counts.stored_keys()
+            if (count := group.assignor_counts.stored(name)) is not None
+        }
+        self.group = ConsumerGroupDescribeResponse.DescribedGroup(
+            group_id=group.group_id,
+            group_state=group.stored_state.value,
+            group_epoch=group.stored_metadata.epoch,
+            assignment_epoch=group.stored_target_metadata.assignment_epoch,
+            assignor_name=max(counts, key=lambda name: counts[name])
+            if counts
+            else default_assignor,
+        )
+
+    def topic_names(self) -> frozenset[str]:
+        """The topics of which members have a partition, or shall have one."""
+        topic_ids = {
+            topic_id
+            for member, target in self._members
+            for topic_id in chain(member.assigned, member.revoking, target)
+        }
+        names = map(self._topics.topic_name, topic_ids)
+        return frozenset(name for name in names if name is not None)
+
+    def members(self) -> Iterator[ConsumerGroupDescribeResponse.Member]:
+        """The members, each made when it is asked for."""
+        return (_member(member, target, self._topics) for member, target in self._members)
+
+
+def described_bytes(group: ConsumerGroup) -> int:
+    """Return about how many bytes the members of a group take in the answer."""
+    size_bytes = 0
+    for member in group.stored_members():
+        said = member.metadata
+        size_bytes += _BYTES_OF_MEMBER + len(member.member_id) + len(said.client_id)
+        size_bytes += sum(len(name) + 1 for name in said.subscribed_topic_names)
+        target: Partitions = group.targets.stored(member.member_id) or NO_PARTITIONS
+        for partitions in chain(
+            member.assigned.values(), member.revoking.values(), target.values()
+        ):
+            size_bytes += _BYTES_OF_TOPIC + _BYTES_OF_PARTITION * len(partitions)
+    return size_bytes
 
 
 def _member(
-    group: ConsumerGroup, topics: KnownTopics, member: Member
+    member: Member, target: Partitions, topics: KnownTopics
 ) -> ConsumerGroupDescribeResponse.Member:
     said = member.metadata
     has: dict[UUID, list[int]] = {}
     for partitions in (member.assigned, member.revoking):
         for topic_id, epochs in partitions.items():
             has.setdefault(topic_id, []).extend(epochs)
-    target: Partitions = group.targets.stored(member.member_id) or NO_PARTITIONS
     return ConsumerGroupDescribeResponse.Member(
         member_id=member.member_id,
         instance_id=said.instance_id,
@@ -53,7 +92,7 @@ def _member(
         member_epoch=member.epoch,
         client_id=said.client_id,
         client_host=said.client_host,
-        subscribed_topic_names=list(said.subscribed_topic_names),
+        subscribed_topic_names=sorted(said.subscribed_topic_names),
         subscribed_topic_regex=said.subscribed_topic_regex,
         assignment=_assignment(has, topics),
         target_assignment=_assignment(target, topics),
@@ -67,7 +106,7 @@ def _assignment(
     return ConsumerGroupDescribeResponse.Assignment(
         topic_partitions=[
             ConsumerGroupDescribeResponse.TopicPartitions(
-                topic_id=topic_id, topic_name=name, partitions=list(indexes)
+                topic_id=topic_id, topic_name=name, partitions=sorted(indexes)
             )
             for topic_id, indexes in partitions.items()
             if (name := topics.topic_name(topic_id)) is not None

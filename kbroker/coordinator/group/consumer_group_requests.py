@@ -17,6 +17,7 @@ from kbroker.coordinator.group.coordinated_consumer_group import (
     CoordinatedConsumerGroup,
     refusal_of,
 )
+from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.store import GroupStore
 from kbroker.coordinator.runtime.pending_reply import PendingReply
@@ -27,7 +28,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from kbroker.coordinator.consumer_group.description import Description
 
 Response = ConsumerGroupHeartbeatResponse
 
@@ -74,24 +75,28 @@ class ConsumerGroupRequests:
         )
         return self._decide(coordinated, sent)
 
-    def describe(self, group_id: str) -> ConsumerGroupDescribeResponse.DescribedGroup:
-        """Return a group as ConsumerGroupDescribe shows it, or why it is not shown."""
-        found = self._store.find(group_id)
+    def describe(self, group_id: str) -> Description:
+        """Return a group as ConsumerGroupDescribe shows it. Raises KafkaError if it does not."""
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        found = self._stored(group_id)
         if isinstance(found, CoordinatedConsumerGroup):
-            found.home.catch_up()
             return found.shown()
-        error = ErrorCode.INVALID_GROUP_ID if not group_id else self._status(group_id)
-        sentence = None
-        if error is NO_ERROR:
-            error = ErrorCode.GROUP_ID_NOT_FOUND
-            sentence = f"Group {group_id} not found."
-            if found is not None:
-                sentence = f"Group {group_id} is not a consumer group."
-        from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+        error = self._status(group_id)
+        if error is not NO_ERROR:
+            raise KafkaError(error)
+        if found is not None:
+            raise _not_found(f"Group {group_id} is not a consumer group.")
+        raise _not_found(f"Group {group_id} not found.")
 
-        return ConsumerGroupDescribeResponse.DescribedGroup(
-            error_code=int(error), error_message=sentence, group_id=group_id
-        )
+    def described_bytes(self, group_id: str) -> int:
+        """Return about how many bytes of members `describe` returns."""
+        found = self._stored(group_id)
+        return found.shown_bytes() if isinstance(found, CoordinatedConsumerGroup) else 0
+
+    def _stored(self, group_id: str) -> CoordinatedGroup | None:
+        found = self._store.find(group_id)
+        return None if found is None else found.as_stored
 
     def _decide(
         self, coordinated: CoordinatedConsumerGroup, sent: Heartbeat

@@ -38,7 +38,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 if TYPE_CHECKING:
-    from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+    from kbroker.coordinator.consumer_group.description import Description
 
 PROTOCOL_TYPE = "consumer"
 _FIRST_VERSION_WITH_EPOCHS = 9  # of OffsetCommit
@@ -164,6 +164,11 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
     # ---- what is shown
 
     @property
+    def as_stored(self) -> CoordinatedGroup | None:
+        self.home.catch_up()
+        return self if self.group.is_stored else self.before
+
+    @property
     def state(self) -> str:
         return self.group.stored_state.value
 
@@ -178,12 +183,18 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
     def described(self) -> None:
         """DescribeGroups shows groups of the classic protocol only; see `shown`."""
 
-    def shown(self) -> ConsumerGroupDescribeResponse.DescribedGroup:
+    def shown(self) -> Description:
         """Return what ConsumerGroupDescribe shows."""
-        from kbroker.coordinator.consumer_group.description import described  # with its message
+        from kbroker.coordinator.consumer_group.description import Description  # with its message
 
         given = self.given
-        return described(self.group, given.topics, given.assignors.default.name)
+        return Description(self.group, given.topics, given.assignors.default.name)
+
+    def shown_bytes(self) -> int:
+        """Return about how many bytes `shown` has of the members."""
+        from kbroker.coordinator.consumer_group.description import described_bytes
+
+        return described_bytes(self.group)
 
     def described_bytes(self) -> int:
         return 0

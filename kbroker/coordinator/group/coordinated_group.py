@@ -58,6 +58,13 @@ class CoordinatedGroup(ABC):
     # ---- what is shown
 
     @property
+    def as_stored(self) -> CoordinatedGroup | None:
+        """The group of this id that people see: the one before it until it is stored itself; None
+        if there was none.
+        """
+        return self
+
+    @property
     @abstractmethod
     def state(self) -> str:
         """The name of its state."""
@@ -73,7 +80,7 @@ class CoordinatedGroup(ABC):
 
     @abstractmethod
     def described(self) -> DescribeGroupsResponse.DescribedGroup | None:
-        """Return what DescribeGroups shows, None for a group that it does not show."""
+        """Return what DescribeGroups shows, None for a group of another protocol."""
 
     @abstractmethod
     def described_bytes(self) -> int:

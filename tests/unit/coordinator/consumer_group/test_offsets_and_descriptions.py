@@ -136,11 +136,12 @@ def test_it_is_described_with_members_and_what_they_have_and_shall_have(
     first.join()
     second.join()
 
-    group = broker.groups.consumer_groups.describe("g")
+    found = broker.groups.consumer_groups.describe("g")
 
+    group = found.group
     assert (group.error_code, group.group_state) == (0, "Reconciling")
     assert (group.group_epoch, group.assignment_epoch, group.assignor_name) == (3, 3, "uniform")
-    members = {member.member_id: member for member in group.members}
+    members = {member.member_id: member for member in found.members()}
     assert members["m2"].instance_id == "i"
     assert members["m1"].member_type == 1
     assert members["m1"].subscribed_topic_names == ["t"]
@@ -148,6 +149,8 @@ def test_it_is_described_with_members_and_what_they_have_and_shall_have(
     targets = [partitions(member.target_assignment) for member in members.values()]
     assert sorted(chain.from_iterable(targets)) == [0, 1, 2, 3]
     assert {len(each) for each in targets} == {2}
+    assert found.topic_names() == {"t"}
+    assert broker.groups.consumer_groups.described_bytes("g") > 2 * len("m1")
 
 
 def partitions(assignment: Any) -> list[int]:
@@ -156,16 +159,19 @@ def partitions(assignment: Any) -> list[int]:
 
 def test_groups_of_another_kind_are_not_described(broker: GroupBroker) -> None:
     broker.stable_member("classic")
-    describe = broker.groups.consumer_groups.describe
 
     for group_id, code, sentence in (
         ("classic", ErrorCode.GROUP_ID_NOT_FOUND, "Group classic is not a consumer group."),
         ("gone", ErrorCode.GROUP_ID_NOT_FOUND, "Group gone not found."),
         ("", ErrorCode.INVALID_GROUP_ID, None),
     ):
-        found = describe(group_id)
-        assert (found.error_code, found.error_message) == (code, sentence)
+        with pytest.raises(KafkaError) as refused:
+            broker.groups.consumer_groups.describe(group_id)
+        assert (refused.value.code, refused.value.message) == (code, sentence)
     MemberOf(broker, "m1").join()
     error, described = broker.groups.describe_group("g")
     assert error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert described.group_state == "Dead"
+    assert (described.group_state, described.error_message) == (
+        "Dead",
+        "Group g is not a classic group.",
+    )

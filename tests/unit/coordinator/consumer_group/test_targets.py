@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from kbroker.coordinator.consumer_group.assignors.assignor import AssignorError
-from kbroker.errors import ErrorCode
-from tests.fakes.brokers.consumer_groups import MemberOf, consumer_groups, refusal, topic
+from kbroker.errors import ErrorCode, KafkaError
+from tests.fakes.brokers.consumer_groups import (
+    REBALANCE_MS,
+    MemberOf,
+    consumer_groups,
+    refusal,
+    topic,
+)
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker, OffsetsReplicas
 from tests.fakes.clusters.replication import Replication
 
@@ -127,7 +133,7 @@ def test_members_choose_the_assignor() -> None:
     broker = GroupBroker(consumer_groups=consumer_groups())
     MemberOf(broker, "m1").join(server_assignor="range")
 
-    assert broker.groups.consumer_groups.describe("g").assignor_name == "range"
+    assert broker.groups.consumer_groups.describe("g").group.assignor_name == "range"
 
 
 def test_a_refused_first_heartbeat_leaves_no_group() -> None:
@@ -170,10 +176,51 @@ async def test_an_answer_that_writes_nothing_waits_for_what_it_rests_on() -> Non
     assert [each.result().member_epoch for each in beats] == [3, 3]
 
 
-async def as_awaitable(broker: GroupBroker, member_id: str, epoch: int) -> Any:
+async def test_a_group_is_seen_once_it_is_stored() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    broker.groups.store.create("g")  # an empty one of the classic protocol
+    broker.replicas.holds = True
+    first = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": ["t"]}
+    joins = [
+        asyncio.ensure_future(as_awaitable(broker, "m1", 0, group_id, topic_partitions=[], **first))
+        for group_id in ("g", "new")
+    ]
+    await turns()
+
+    assert seen(broker) == [
+        ("g", "classic", "Empty", "Group g is not a consumer group."),
+        ("new", "Group new not found."),
+    ]
+    broker.replicas.release()
+    await turns()
+
+    assert [each.result().error_code for each in joins] == [0, 0]
+    assert seen(broker) == [("g", "consumer", "Stable", "m1"), ("new", "consumer", "Stable", "m1")]
+
+
+def seen(broker: GroupBroker) -> list[tuple[str, ...]]:
+    """How two groups are listed and described."""
+    _, listed = broker.groups.list_groups([], [])
+    kinds = {each.group_id: (each.group_type, each.group_state) for each in listed}
+    return [(name, *kinds.get(name, ()), members_of(broker, name)) for name in ("g", "new")]
+
+
+def members_of(broker: GroupBroker, group_id: str) -> str:
+    try:
+        members = broker.groups.consumer_groups.describe(group_id).members()
+    except KafkaError as refused:
+        return refused.reason
+    return ",".join(member.member_id for member in members)
+
+
+async def as_awaitable(
+    broker: GroupBroker, member_id: str, epoch: int, group_id: str = "g", **fields: Any
+) -> Any:
     from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group_id, member_id=member_id, member_epoch=epoch, **fields
+    )
     return await broker.groups.consumer_groups.heartbeat(
         request, api_version=1, client_id="c", client_host="/127.0.0.1"
     )
