@@ -201,6 +201,7 @@ def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(
 NUMBERS_THAT_COUNT_NOTHING = {
     "admin/own_quotas.py": {"changes"},
     "coordinator/consumer_group/consumer_group.py": {"joins"},
+    "coordinator/group/cluster_topics.py": {"arrivals"},
     "apis/request_counters.py": {"time_ns", "waited_ns"},  # of a histogram
     "log/segments/file_records.py": {"cuts"},
     "log/segments/index_file.py": {"room"},

@@ -40,9 +40,6 @@ WILL_BE_USED = {
     # what holds clients to their limits
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
-    # consumer groups of the new protocol
-    ("coordinator/consumer_group/patterns.py", "check_pattern"): "their coordinator",
-    ("coordinator/consumer_group/patterns.py", "matching_names"): "the same",
     # entrances of their own
     ("errors.py", "_missing_"): "Python, for a number without a member",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",

@@ -18,6 +18,7 @@ from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.consumer_group.step import (
     GroupSettings,
     KnownAssignors,
+    Match,
     Surroundings,
 )
 from kbroker.coordinator.group import sessions
@@ -32,6 +33,7 @@ from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
 from kbroker.coordinator.group.store import GroupMachine, GroupStore
+from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.coordinator.offsets.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offsets.offset_commits import OffsetCommits
 from kbroker.coordinator.runtime.batch_append import BatchAppend, Replicas
@@ -72,6 +74,8 @@ class ConsumerGroupServices:
     max_size: int
     assignors: KnownAssignors
     large_target: int = _LARGE_TARGET
+    pattern_refresh_ms: int = 600_000
+    match: Match = timely_matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -152,6 +156,8 @@ class GroupCoordinator:
             topics=topics,
             assignors=served.assignors,
             large_target=served.large_target,
+            pattern_refresh_ms=served.pattern_refresh_ms,
+            match=served.match,
         )
 
     @property

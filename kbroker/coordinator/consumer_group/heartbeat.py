@@ -36,6 +36,11 @@ from kbroker.coordinator.consumer_group.record_values import (
 from kbroker.coordinator.consumer_group.removal import remove_members
 from kbroker.coordinator.consumer_group.sessions import keep_alive, watch_revocation
 from kbroker.coordinator.consumer_group.step import ConsumerStep
+from kbroker.coordinator.consumer_group.subscribed_patterns import (
+    Visible,
+    take_pattern,
+    topics_of_patterns,
+)
 from kbroker.coordinator.consumer_group.target_assignment import (
     Target,
     counts_after,
@@ -47,7 +52,6 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
-NO_PATTERNS = "This broker does not serve patterns of topics: subscribe to topics by their names"
 _NOT_SAID = -1  # a rebalance time-out that holds on
 
 
@@ -59,6 +63,7 @@ class Heartbeat:
     client_id: str
     client_host: str
     new_member_id: str  # to be used if the member has none yet
+    visible: Visible | None = None  # None: the member may see all topics
 
     @property
     def owned(self) -> OwnedPartitions | None:
@@ -82,12 +87,12 @@ def heartbeat(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResp
 def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:
     request, owned = sent.request, sent.owned
     _check_size(step, request.member_id)
-    if request.subscribed_topic_regex:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, NO_PATTERNS)
     before = _sender(step, sent, owned)
     member = before._replace(metadata=_said(before.metadata, sent))
-    has_other_topics = _take_metadata(step, before, member)
-    group_epoch = _group_epoch(step, before, member, has_other_topics)
+    has_other_names = _take_metadata(step, before, member)
+    pattern = take_pattern(step, before, member, sent.visible)
+    has_other_topics = has_other_names or pattern.is_other
+    group_epoch = _group_epoch(step, before, member, has_other_names or pattern.is_known)
     target = next_target(step, group_epoch, before, member)
     after = _reconcile(step, member, target, owned, has_other_topics)
     keep_alive(step, after.member_id)
@@ -149,7 +154,7 @@ def _said(before: MemberMetadata, sent: Heartbeat) -> MemberMetadata:
 
 
 def _take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:
-    """Write what is new; returns whether the member subscribes to other topics."""
+    """Write what is new; returns whether the member subscribes to other topics by their names."""
     if member.metadata is before.metadata:
         return False
     step.change(RecordKind.MEMBER_METADATA, member.metadata, member.member_id)
@@ -158,13 +163,17 @@ def _take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:
 
 
 def _group_epoch(step: ConsumerStep, before: Member, member: Member, has_other_topics: bool) -> int:
-    """The epoch of the group, a new one if its topics are others or have changed."""
+    """The epoch of the group, a new one if its topics are others or have changed. Topics of a
+    pattern that is not resolved yet are not known to be others.
+    """
     group, attendance = step.group, step.attendance
     is_stale = attendance.must_look_at_topics or group.epoch < attendance.looked_at_epoch
     if not (has_other_topics or is_stale):
         return group.epoch
     names, _ = counts_after(step, before, member)
-    metadata_hash = step.given.topics.metadata_hash({*names, *group.pattern_topics})
+    metadata_hash = step.given.topics.metadata_hash(
+        {*names, *topics_of_patterns(step, before, member)}
+    )
     epoch = group.epoch
     if has_other_topics or metadata_hash != group.metadata.metadata_hash:
         epoch += 1

@@ -8,6 +8,7 @@ its time is over.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -35,6 +36,24 @@ class PatternsTooSlowError(Exception):
     """Patterns that were not matched with all names when their time was over."""
 
 
+def is_library_loaded() -> bool:
+    """Whether a pattern can be checked without the import, which takes some milliseconds."""
+    return "re2" in sys.modules
+
+
+def load_library() -> Any:
+    """Import the library. Raises KafkaError with one sentence if it is not there."""
+    try:
+        import re2
+    except ImportError:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            "SubscribedTopicRegex needs google-re2, which is not installed at the broker: pip"
+            " install 'kbroker[patterns]'",
+        ) from None
+    return re2
+
+
 def check_pattern(pattern: str) -> None:
     """Raises KafkaError with Kafka's sentence for a pattern that cannot be used."""
     _compiled(pattern)
@@ -45,8 +64,10 @@ def matching_names(
 ) -> dict[str, frozenset[str]]:
     """The names that each pattern matches from end to end; a pattern that cannot be used has none.
 
-    Raises PatternsTooSlowError once `is_late`, which is asked between two names.
+    Raises PatternsTooSlowError once `is_late`, which is asked between two names, and KafkaError
+    without the library.
     """
+    load_library()
     return {pattern: frozenset(_matching(pattern, names, is_late)) for pattern in patterns}
 
 
@@ -63,14 +84,7 @@ def _matching(pattern: str, names: Sequence[str], is_late: Callable[[], bool]) -
 
 
 def _compiled(pattern: str) -> Any:
-    try:
-        import re2
-    except ImportError:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            "SubscribedTopicRegex needs google-re2, which is not installed at the broker: pip"
-            " install 'kbroker[patterns]'",
-        ) from None
+    re2 = load_library()
     options = re2.Options()
     options.log_errors = False  # into the standard error of the process
     options.max_mem = MOST_BYTES

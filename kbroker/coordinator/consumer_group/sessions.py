@@ -77,7 +77,7 @@ def close(step: ConsumerStep) -> None:
         step.effects.append(CancelTimer(TimerKey(TimerKind.REBALANCE, member_id)))
     attendance.sessions.clear()
     attendance.revoking_epochs.clear()
-    attendance.job = None
+    attendance.job = attendance.pattern_job = None
 
 
 def on_timer(step: ConsumerStep, key: TimerKey) -> None:

@@ -8,7 +8,7 @@ the step is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -56,6 +56,15 @@ class KnownTopics(Protocol):
         """Return what an assignor may know of these."""
         ...
 
+    @property
+    def arrivals(self) -> int:
+        """A number that is another one once topics have come."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """All topics, those without an id too."""
+        ...
+
 
 class KnownAssignors(Protocol):
     """The assignors that members may ask for."""
@@ -67,6 +76,10 @@ class KnownAssignors(Protocol):
     def names(self) -> str: ...
 
     def get(self, name: str) -> Assignor | None: ...
+
+
+Match = Callable[[Collection[str], Sequence[str]], Mapping[str, frozenset[str]]]
+"""The names that each pattern matches. Called beside the loop; raises if it takes too long."""
 
 
 class TimerKind(Enum):
@@ -105,6 +118,14 @@ class TargetJob:
         return self.assignor.assign(self.spec, self.topics)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PatternJob:
+    """Patterns whose topics are looked for beside the loop."""
+
+    patterns: frozenset[str]
+    begun_ms: int  # Unix time
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Attendance:
     """Knowledge of a group that is not in the log: it begins again with each load."""
@@ -114,6 +135,9 @@ class Attendance:
     must_look_at_topics: bool = True  # since they were looked at, some may have changed
     looked_at_epoch: int = 0  # of the group, when its topics were looked at
     job: TargetJob | None = None  # whose result is waited for
+    pattern_job: PatternJob | None = None  # likewise
+    arrivals_seen: int = -1  # of topics, when patterns were resolved last
+    patterns_not_before_ms: float = 0.0  # monotonic: patterns are not resolved until then
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -125,6 +149,8 @@ class Surroundings:
     topics: KnownTopics
     assignors: KnownAssignors
     large_target: int  # partitions and members from which on a target is computed beside the loop
+    pattern_refresh_ms: int  # after which patterns are resolved again
+    match: Match  # patterns with names
 
 
 @dataclass(slots=True, eq=False, repr=False)

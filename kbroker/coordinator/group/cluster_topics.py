@@ -22,12 +22,20 @@ class ClusterTopics:
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
         self._hashes: dict[str, int] = {}
+        self._known = set(metadata.topics())
+        self.arrivals = 0
         self.topic_name = metadata.topic_name
+        self.names = metadata.topics
 
     def changed(self, names: Iterable[str]) -> None:
         """Topics have come or gone, or have another id, other partitions or racks."""
         for name in names:
             self._hashes.pop(name, None)
+            if not self._metadata.contains_topic(name):
+                self._known.discard(name)
+            elif name not in self._known:
+                self._known.add(name)
+                self.arrivals += 1
 
     def topic_id(self, name: str) -> UUID | None:
         """None for a topic that does not exist, or has no id."""

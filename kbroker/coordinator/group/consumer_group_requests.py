@@ -6,11 +6,15 @@ Law: as GroupCoordinator's, of which this is a part: a thin shell, refusals are 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, heartbeat
 from kbroker.coordinator.consumer_group.member import JOINING
+from kbroker.coordinator.consumer_group.patterns import is_library_loaded, load_library
+from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.consumer_group.validation import check_request
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.coordinated_consumer_group import (
@@ -54,8 +58,31 @@ class ConsumerGroupRequests:
         api_version: int,
         client_id: str,
         client_host: str,
+        visible: Visible | None = None,
     ) -> Response | Awaitable[Response]:
-        """Answer ConsumerGroupHeartbeat, when what it rests on is stored."""
+        """Answer ConsumerGroupHeartbeat, when what it rests on is stored. `visible` takes out the
+        topics that the member may not see; None if it may see all.
+        """
+        args = request, api_version, client_id, client_host, visible
+        if request.subscribed_topic_regex and not is_library_loaded():
+            return self._with_library(partial(self._answer, *args))
+        return self._answer(*args)
+
+    async def _with_library(self, answer: Callable[[], Response | Awaitable[Response]]) -> Response:
+        """Answer the first one with a pattern, once what checks it is imported."""
+        with suppress(KafkaError):  # it is refused with that sentence, if nothing else is wrong
+            await self._store.beside(load_library)
+        outcome = answer()
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    def _answer(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        api_version: int,
+        client_id: str,
+        client_host: str,
+        visible: Visible | None,
+    ) -> Response | Awaitable[Response]:
         try:
             assert self._store.given is not None
             check_request(request, api_version, self._store.given.assignors)
@@ -72,6 +99,7 @@ class ConsumerGroupRequests:
             client_id=client_id,
             client_host=client_host,
             new_member_id=str(self._new_uuid()),
+            visible=visible,
         )
         return self._decide(coordinated, sent)
 

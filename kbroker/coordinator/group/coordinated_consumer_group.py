@@ -20,9 +20,14 @@ from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.consumer_group.step import (
     Attendance,
     ConsumerStep,
+    PatternJob,
     Surroundings,
     TargetJob,
     TimerKey,
+)
+from kbroker.coordinator.consumer_group.subscribed_patterns import (
+    let_patterns_wait,
+    on_resolved,
 )
 from kbroker.coordinator.consumer_group.target_assignment import on_computed
 from kbroker.coordinator.group.classic_group import ClassicGroup
@@ -132,11 +137,20 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
             self.before = None
         else:
             self.attendance.job = None
+            if self._are_patterns_in(token.changes):
+                let_patterns_wait(step)
             sessions.restart(step)
         if token.correlation is not None:
             response = token.response if error is NO_ERROR else refusal_of(error)
             step.effects.append(Reply(token.correlation, response))
         return step.effects
+
+    @staticmethod
+    def _are_patterns_in(changes: Iterable[Change]) -> bool:
+        return any(
+            kind is RecordKind.REGULAR_EXPRESSION and value is not None
+            for kind, _, value in changes
+        )
 
     def timer_fired(self, key: Hashable, now: Instant) -> list[Effect]:
         assert isinstance(key, TimerKey)
@@ -145,10 +159,13 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         return self.concluded(step)
 
     def computed(self, token: Hashable, found: Any, now: Instant) -> list[Effect]:
-        """A target was computed beside the loop; None if that failed."""
-        assert isinstance(token, TargetJob)
+        """A target was computed beside the loop, or patterns were resolved; None if that failed."""
         step = self.step(now)
-        on_computed(step, token, found)
+        if isinstance(token, PatternJob):
+            on_resolved(step, token, found)
+        else:
+            assert isinstance(token, TargetJob)
+            on_computed(step, token, found)
         return self.concluded(step)
 
     def started(self, now: Instant) -> list[Effect]:

@@ -212,6 +212,8 @@ class GroupStore:
         async def work() -> None:
             try:
                 found = await self.beside(effect.work)
+                if effect.then is not None:
+                    found = await effect.then(found)
             except Exception as error:  # an assignor may be somebody else's code
                 _log.error("Group %s: %s", coordinated.group_id, error)
                 found = None

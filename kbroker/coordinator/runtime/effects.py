@@ -8,7 +8,7 @@ outcome back as further inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,11 +63,13 @@ class CancelTimer:
 @dataclass(frozen=True, slots=True, eq=False)
 class Compute:
     """Call `work` beside the loop, as it takes long; what it returns comes back to the machine
-    together with `token`, None if it raises. It touches nothing that the machine owns.
+    together with `token`, None if it raises. It touches nothing that the machine owns. `then`, if
+    there is one, takes what it returns and works on the loop, with turns for others.
     """
 
     work: Callable[[], Any]
     token: Hashable
+    then: Callable[[Any], Awaitable[Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

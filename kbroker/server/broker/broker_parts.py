@@ -473,6 +473,7 @@ def _consumer_groups(config: KafkaConfig, data: DataParts) -> ConsumerGroupServi
         settings_of=data.group_configs.of_group,
         max_size=groups.group_consumer_max_size,
         assignors=assignors_named(groups.group_consumer_assignors),
+        pattern_refresh_ms=groups.group_consumer_regex_refresh_interval_ms,
     )
 
 

@@ -13,6 +13,7 @@ from kbroker.coordinator.consumer_group.assignors.assignor import (
     Topics,
 )
 from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
+from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.group_coordinator import ConsumerGroupServices
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -42,6 +43,7 @@ def consumer_groups(
     max_size: int = 100,
     large_target: int = 10_000,
     assignors: Sequence[str] = ("uniform", "range"),
+    pattern_refresh_ms: int = 600_000,
 ) -> ConsumerGroupServices:
     """Services for the consumer groups of a test's coordinator."""
     return ConsumerGroupServices(
@@ -49,6 +51,7 @@ def consumer_groups(
         max_size=max_size,
         assignors=assignors_named(assignors),
         large_target=large_target,
+        pattern_refresh_ms=pattern_refresh_ms,
     )
 
 
@@ -92,8 +95,11 @@ class MemberOf:
         *,
         group_id: str = "g",
         instance_id: str | None = None,
+        visible: Visible | None = None,
     ) -> None:
+        """`visible` takes out the topics that it may not see."""
         self.broker = broker
+        self.visible = visible
         self.member_id, self.group_id, self.instance_id = member_id, group_id, instance_id
         self.topics = topics
         self.epoch = 0
@@ -101,16 +107,7 @@ class MemberOf:
 
     def send(self, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat of these fields."""
-        given = {
-            "group_id": self.group_id,
-            "member_id": self.member_id,
-            "member_epoch": self.epoch,
-            "instance_id": self.instance_id,
-        }
-        request = ConsumerGroupHeartbeatRequest(**{**given, **fields})
-        answer: ConsumerGroupHeartbeatResponse = self.broker.groups.consumer_groups.heartbeat(
-            request, api_version=version, client_id="c", client_host="/127.0.0.1"
-        )
+        answer: ConsumerGroupHeartbeatResponse = self.sent(version, **fields)
         if answer.error_code == 0 and answer.member_epoch >= 0:
             self.epoch = answer.member_epoch
             self.member_id = answer.member_id or self.member_id
@@ -121,15 +118,34 @@ class MemberOf:
                 self.told = sorted(told.get(TOPIC_ID, []))
         return answer
 
+    def sent(self, version: int = 1, **fields: Any) -> Any:
+        """Send a heartbeat of these fields; its answer may be one to be awaited."""
+        given = {
+            "group_id": self.group_id,
+            "member_id": self.member_id,
+            "member_epoch": self.epoch,
+            "instance_id": self.instance_id,
+        }
+        return self.broker.groups.consumer_groups.heartbeat(
+            ConsumerGroupHeartbeatRequest(**{**given, **fields}),
+            api_version=version,
+            client_id="c",
+            client_host="/127.0.0.1",
+            visible=self.visible,
+        )
+
     def join(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Send the first heartbeat."""
-        first = {
+        return self.send(**{**self.first(), **fields})
+
+    def first(self) -> dict[str, Any]:
+        """The fields of the first heartbeat."""
+        return {
             "member_epoch": 0,
             "rebalance_timeout_ms": REBALANCE_MS,
             "subscribed_topic_names": list(self.topics),
             "topic_partitions": [],
         }
-        return self.send(**{**first, **fields})
 
     def beat(self, has: Collection[int] | None = None) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat, with these partitions of t if given."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,7 +15,8 @@ from kbroker.model import FinalizedFeatures
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
-from tests.fakes.brokers.consumer_groups import REBALANCE_MS, consumer_groups
+from tests.fakes.brokers.beside import Beside, turns
+from tests.fakes.brokers.consumer_groups import REBALANCE_MS, consumer_groups, topic
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
 from tests.fakes.brokers.group_caller import GroupCaller
 from tests.fakes.requests.denying_authorizer import DenyingAuthorizer
@@ -27,16 +29,19 @@ def caller(level: int = 1) -> GroupCaller:
 
 
 def beat(call: GroupCaller, epoch: int = 0, **fields: Any) -> Any:
+    return call(heartbeat(epoch, **fields), 1)
+
+
+def heartbeat(epoch: int = 0, **fields: Any) -> ConsumerGroupHeartbeatRequest:
     first: dict[str, Any] = {
         "rebalance_timeout_ms": REBALANCE_MS,
         "subscribed_topic_names": ["t"],
         "topic_partitions": [],
     }
     given = first if epoch == 0 else {}
-    request = ConsumerGroupHeartbeatRequest(
+    return ConsumerGroupHeartbeatRequest(
         group_id="g", member_id="m", member_epoch=epoch, **{**given, **fields}
     )
-    return call(request, 1)
 
 
 def test_below_the_level_nobody_is_served() -> None:
@@ -79,13 +84,21 @@ def test_a_member_may_read_its_group_and_see_its_topics(denied: Any, code: Error
     assert len(call.broker.groups.store) == 0
 
 
-def test_patterns_are_refused_with_a_sentence() -> None:
-    answer = beat(caller(), subscribed_topic_names=None, subscribed_topic_regex="t.*")
+async def test_a_pattern_finds_topics_that_the_member_may_see() -> None:
+    pytest.importorskip("re2")
+    call = caller()
+    store = call.broker.groups.store
+    store.beside = beside = Beside()
+    call.broker.metadata.update(topic("hidden", UUID(int=9), 1))
+    denied = AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, "hidden")
+    call.services = replace(call.services, authorizer=DenyingAuthorizer(denied))
 
-    assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert answer.error_message == (
-        "This broker does not serve patterns of topics: subscribe to topics by their names"
-    )
+    fields = {"subscribed_topic_names": None, "subscribed_topic_regex": "t|hidden"}
+    assert (await call.answer(heartbeat(**fields), 1)).error_code == 0
+    await turns()
+    await beside.finish()
+
+    assert store.find("g").group.resolved["t|hidden"].topics == {"t"}
 
 
 def test_a_member_commits_and_reads_in_its_epoch() -> None:

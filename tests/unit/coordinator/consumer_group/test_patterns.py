@@ -43,7 +43,8 @@ def test_a_broker_without_the_library_refuses_all_in_one_sentence(
     with pytest.raises(KafkaError, match="needs google-re2, which is not installed") as refused:
         check_pattern("orders.*")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert matching_names(["orders.*"], NAMES, lambda: False) == {"orders.*": frozenset()}
+    with pytest.raises(KafkaError, match="needs google-re2"):
+        matching_names(["orders.*"], NAMES, lambda: False)
 
 
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED.items(), ids=map(str, range(len(REFUSED))))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kbroker.coordinator.consumer_group.assignors.assignor import AssignorError
 from kbroker.errors import ErrorCode, KafkaError
+from tests.fakes.brokers.beside import Beside, turns
 from tests.fakes.brokers.consumer_groups import (
     REBALANCE_MS,
     MemberOf,
@@ -19,33 +19,6 @@ from tests.fakes.brokers.consumer_groups import (
 )
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker, OffsetsReplicas
 from tests.fakes.clusters.replication import Replication
-
-_TURNS = 6
-
-
-class Beside:
-    """Work that a test does when it wants to."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
-
-    async def __call__(self, work: Callable[[], Any]) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.waiting.append((work, future))
-        return await future
-
-    async def finish(self) -> None:
-        work, future = self.waiting.pop(0)
-        try:
-            future.set_result(work())
-        except Exception as error:
-            future.set_exception(error)
-        await turns()
-
-
-async def turns() -> None:
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture(autouse=True)
