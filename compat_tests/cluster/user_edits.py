@@ -82,7 +82,6 @@ class UserEdits:
         for twin, number in self._brokers(user):
             self._alter(number, deletions=[_named(twin, mechanism)], upsertions=[])
         password = self._passwords[user].pop(mechanism)
-        # Not timed: the answers to wrong passwords wait, and the longer the more there are.
         self._await(self._draw.choice(_twins(user)), mechanism, password, is_in=False)
 
     def _set_quota(self, user: str) -> None:

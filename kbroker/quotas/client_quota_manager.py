@@ -47,7 +47,7 @@ class Quota:
         self.used_ms = now_ms
         self._delays: RecentMean | None = None
 
-    def set_limit(self, limit: float) -> None:
+    def set_limit(self, limit: float, now_ms: float) -> None:  # noqa: ARG002  rates use it
         """Let another limit hold for what was used so far, too."""
         self.limit = limit
 
@@ -89,12 +89,27 @@ class RateQuota(Quota):
         self._used: float = 0
         self._recent = RecentRate(now_ms / 1000, windows.count * windows.length_ms / 1000)
         self._at_ms = now_ms
-        self.set_limit(limit)
+        self._let_come(limit)
         self._left = self._most
 
-    def set_limit(self, limit: float) -> None:
-        """Let so much come from now on; what is left stays."""
-        super().set_limit(limit)
+    def set_limit(self, limit: float, now_ms: float) -> None:
+        """Let so much come from now on. What is left stays, and what is owed: but under a lower
+        limit it counts no longer than all windows, or than it would have without the change. Who
+        could use all at once can do so after it.
+        """
+        super().set_limit(limit, now_ms)
+        per_ms, most = self._per_ms, self._most
+        left = self._left + (now_ms - self._at_ms) * per_ms
+        self._at_ms = now_ms
+        self._let_come(limit)
+        if left >= most:
+            left = self._most
+        elif left < 0 and self._per_ms < per_ms:
+            longest_ms = max(self._windows.count * self._windows.length_ms, -left / per_ms)
+            left = max(left, -longest_ms * self._per_ms)
+        self._left = left
+
+    def _let_come(self, limit: float) -> None:
         self._per_ms = min(limit, _MOST_PER_S) / 1000
         self._most = self._per_ms * max(1, self._windows.count - 1) * self._windows.length_ms
 
@@ -147,9 +162,9 @@ class MutationQuota(Quota):
         self._bucket = TokenBucket(windows, limit, now_ms)
         self._made = SampledRate(windows)
 
-    def set_limit(self, limit: float) -> None:
+    def set_limit(self, limit: float, now_ms: float) -> None:
         """Let tokens come at another rate; those that are there stay."""
-        super().set_limit(limit)
+        super().set_limit(limit, now_ms)
         self._bucket.set_limit(limit)
 
     def take(self, changes: float, now_ms: float) -> int:
@@ -270,7 +285,7 @@ class ClientQuotaManager:
         if quota is None:
             quota = self._known[key] = self._made(kind, limit, tags, now_ms)
         elif quota.limit != limit:
-            quota.set_limit(limit)
+            quota.set_limit(limit, now_ms)
         if key not in self._kept:
             self._make_room(now_ms)
             self._kept[key] = quota

@@ -95,6 +95,47 @@ def test_a_pause_brings_the_rate_back_to_the_limit(
     assert broker.produced().use(used, 0) == delay_ms
 
 
+def test_what_was_used_under_a_higher_limit_counts_for_as_long_as_all_windows(
+    broker: Broker,
+) -> None:
+    """Or half a second at 20 MB/s would bar a client for hours that may send 1 kB/s from now on."""
+    broker.put(ANN, producer_byte_rate=20_000_000)
+    assert broker.produced().use(210_000_000, broker.now_ms) == 500
+    broker.now_ms += 100
+
+    broker.put(ANN, producer_byte_rate=1_000)
+
+    assert broker.produced().use(0, broker.now_ms) == 11_000
+    assert broker.produced().use(100, broker.now_ms) == 11_100
+
+
+def test_a_lowered_limit_does_not_cut_a_longer_debt(broker: Broker) -> None:
+    broker.put(ANN, producer_byte_rate=1_000)
+    assert broker.produced().use(40_000, broker.now_ms) == 30_000
+    broker.put(ANN, producer_byte_rate=500)
+    assert broker.produced().use(0, broker.now_ms) == 30_000
+
+
+def test_a_raised_limit_pays_for_what_was_used_sooner(broker: Broker) -> None:
+    broker.put(ANN, producer_byte_rate=1_000)
+    assert broker.produced().use(15_000, broker.now_ms) == 5_000
+    broker.now_ms += 1_000
+
+    broker.put(ANN, producer_byte_rate=10_000)
+
+    assert broker.produced().use(0, broker.now_ms) == 400
+
+
+def test_who_could_use_all_at_once_can_use_all_of_a_raised_limit(broker: Broker) -> None:
+    broker.put(ANN, producer_byte_rate=1_000)
+    assert broker.produced().use(10_000, broker.now_ms) == 0
+    broker.now_ms += 10_000
+
+    broker.put(ANN, producer_byte_rate=1_000_000)
+
+    assert broker.produced().use(10_000_000, broker.now_ms) == 0
+
+
 def test_a_pause_for_time_of_the_loop_is_never_longer_than_a_window(broker: Broker) -> None:
     broker.put(ANN, request_percentage=1)
     request = broker.account().request
