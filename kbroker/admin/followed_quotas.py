@@ -27,6 +27,7 @@ from kbroker.quotas.quota_entity import (
 from kbroker.zk import zk_paths
 
 _log = logging.getLogger(__name__)
+_LOOKED_UP_AT_ONCE = 8  # hosts: each takes a thread, some of them for long
 
 PutAddress = Callable[[str | None, int | None], None]
 """(address or None for all others, connections in a second or None for no limit of its own)"""
@@ -58,6 +59,7 @@ class FollowedQuotas:
         self._find_address = find_address
         self._found: dict[str, str] = {}  # addresses of hosts that have a limit
         self._finding: dict[str, asyncio.Task[None]] = {}
+        self._looking = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
 
     def follow(self, dynamic_configs: DynamicConfigManager) -> None:
         """Learn of all limits with its start, and of their changes."""
@@ -118,7 +120,8 @@ class FollowedQuotas:
         self._finding[name] = task
 
     async def _find(self, name: str, per_s: int) -> None:
-        address = await self._find_address(name)
+        async with self._looking:
+            address = await self._find_address(name)
         del self._finding[name]
         if address is None:
             _log.error("the quota of host %s is not applied: it has no address", name)

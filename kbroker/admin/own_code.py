@@ -5,8 +5,10 @@ Law: nothing that it raises ends the thread, and nobody waits for the thread at 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -47,6 +49,8 @@ class OwnCode:
         self._thread_name = thread_name
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self.latest: Call | None = None
+        """The call that ended last; any thread may look."""
 
     def call(
         self,
@@ -58,9 +62,7 @@ class OwnCode:
         None if the system has no thread for it.
         """
         if self._thread is None:
-            thread = threading.Thread(
-                target=_make_all, args=(self._calls,), name=self._thread_name, daemon=True
-            )
+            thread = threading.Thread(target=self._make_all, name=self._thread_name, daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # the system's limit
@@ -75,7 +77,13 @@ class OwnCode:
         self._calls.put(None)
         self._thread = None
 
+    def _make_all(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.make()
+            self.latest = call
 
-def _make_all(calls: SimpleQueue[Call | None]) -> None:
-    while (call := calls.get()) is not None:
-        call.make()
+
+def on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: Any) -> None:
+    """Have the loop call this soon, unless it has ended; any thread may ask."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *arguments)

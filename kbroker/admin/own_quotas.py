@@ -15,11 +15,10 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, cast
 
-from kbroker.admin.own_code import Call, OwnCode
+from kbroker.admin.own_code import Call, OwnCode, on_loop
 from kbroker.clock import Clock
 from kbroker.model import NO_LEADER
 from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
@@ -43,6 +42,7 @@ AGAIN_MS: Final = 1_000  # after an answer that is none
 LOOK_S: Final = 1.0
 _RESET, _CLUSTER = "quota_reset_required", "update_cluster_metadata"
 _ERROR_CHARACTERS: Final = 200
+_TIMES_IN_LINE: Final = 20  # of ANSWER_S, when thousands come at once
 
 _Key = tuple[str, str]
 _Limits = tuple[Limit, ...]  # in the order of kinds
@@ -163,7 +163,7 @@ class OwnQuotas(ClientQuotaManager):
         some, self._untold = self._untold, {}
         loop = asyncio.get_running_loop()
         call = self._code.call(
-            self._pass_on, some, on_done=lambda: _on_loop(loop, self._passed_on, some)
+            self._pass_on, some, on_done=lambda: on_loop(loop, self._passed_on, some)
         )
         self._is_telling = call is not None
         if call is None:
@@ -247,6 +247,7 @@ class OwnQuotas(ClientQuotaManager):
         key = kept_name(principal), kept_name(client_id or "")
         known = self._known_clients.get(key)
         if known is not None and self._holds(known):
+            self._known_clients[key] = self._known_clients.pop(key)  # used last, so let go last
             return None
         task = self._asking.get(key)
         if task is None:
@@ -345,27 +346,38 @@ class OwnQuotas(ClientQuotaManager):
         call = self._code.call(code, *arguments, on_done=lambda: self._on_end(loop, at_end))
         if call is None:
             return self._tell("there is no thread for it")
-        try:
-            async with asyncio.timeout(self._answer_s):
-                await done.wait()
-        except TimeoutError:
-            if not call.done.is_set():  # else the loop was held up, and not the code
-                self.late = call
-                if late is not None:
-                    at_end[0] = partial(late, call)
-                return self._tell(f"it has not answered within {self._answer_s:g} s")
+        if not await self._ends(call, done):
+            self.late = call
+            if late is not None:
+                at_end[0] = partial(late, call)
+            return self._tell(f"it has not answered within {self._answer_s:g} s")
         if isinstance(call.error, _WrongAnswerError):
             return self._tell(str(call.error))
         if call.error is not None:
             return self._tell(f"it raised {call.error!r}"[:_ERROR_CHARACTERS])
         return call.answer
 
+    async def _ends(self, call: Call, done: asyncio.Event) -> bool:
+        """Wait for the end of a call; also in line, as long as the code answers others."""
+        for _ in range(_TIMES_IN_LINE):
+            before = self._code.latest
+            try:
+                async with asyncio.timeout(self._answer_s):
+                    await done.wait()
+                return True
+            except TimeoutError:
+                if call.done.is_set():  # the loop was held up, and not the code
+                    return True
+                if self._code.latest is before:
+                    break
+        return False
+
     def _on_end(self, loop: asyncio.AbstractEventLoop, at_end: list[Callable[[], object]]) -> None:
         """Wake the loop, on the thread, once for many calls: each time may cost the thread 5 ms."""
         self._ended.append(at_end)
         if not self._is_waking:
             self._is_waking = True
-            _on_loop(loop, self._wake)
+            on_loop(loop, self._wake)
 
     def _wake(self) -> None:
         self._is_waking = False  # before a look, as the thread goes on
@@ -416,8 +428,3 @@ def _tags_in(tags: Mapping[str, str]) -> Tags:
 
 def _of(answer: object) -> str:
     return f"a value of type {type(answer).__name__}"
-
-
-def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: Any) -> None:
-    with suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(call, *arguments)

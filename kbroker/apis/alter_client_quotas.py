@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from kbroker.acl.acl import AclOperation
 from kbroker.admin.client_quota_changes import Entity, alter_quotas
-from kbroker.admin.host_names import address_of
+from kbroker.admin.host_names import AskedHosts
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
@@ -38,7 +38,7 @@ async def handle(
     """Change each entity by itself."""
     outcomes = await alter_quotas(
         ctx.services.configs.change_entity,
-        address_of,
+        AskedHosts().address_of,
         request.entries,
         is_stored=not request.validate_only,
     )

@@ -29,6 +29,7 @@ class Cluster:
         self.writer = ZkEntityConfigs(ZkUtils(self.tree.session(), FixedClock()))
         self.limits = ClientLimits()
         self.addresses: dict[str | None, int] = {}
+        self.looked_up = self.looked_up_at_once = self._looking = 0  # hosts
         self.changes: list[int] = []  # how many entities there were after each
         self.zk = ZkUtils(self.session, FixedClock())
         self.manager = DynamicConfigManager(self.zk, FixedClock())
@@ -47,7 +48,11 @@ class Cluster:
             self.addresses[address] = per_s
 
     async def _find_address(self, name: str) -> str | None:
+        self.looked_up += 1
+        self._looking += 1
+        self.looked_up_at_once = max(self.looked_up_at_once, self._looking)
         await asyncio.sleep(0)
+        self._looking -= 1
         return HOSTS.get(name)
 
     async def set(self, entity_type: str, name: str, **values: str) -> None:
@@ -167,3 +172,12 @@ async def test_a_host_has_the_limit_of_its_address(
     assert "the quota of host far.example is not applied" in caplog.text
     await cluster.set("ips", "near.example")
     assert cluster.addresses == {}
+
+
+async def test_a_few_hosts_are_looked_up_at_once(cluster: Cluster) -> None:
+    """Each takes a thread, and a name that the system cannot find takes it for long."""
+    for number in range(20):
+        await cluster.set("ips", f"h{number}.example", connection_creation_rate="6")
+    await cluster.manager.start()
+    await turns()
+    assert (cluster.looked_up, cluster.looked_up_at_once) == (20, 8)

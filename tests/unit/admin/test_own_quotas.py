@@ -288,3 +288,27 @@ async def test_an_answer_counts_that_is_there_before_a_busy_loop_looks_for_it() 
     time.sleep(0.1)  # noqa: ASYNC251  the loop is at something else
     assert await asked == [[5] * 4] * 2
     await broker.quotas.stop()
+
+
+async def test_many_clients_that_come_at_once_wait_in_line_and_all_get_their_limits() -> None:
+    def takes_its_time(kind: str, _tags: Tags) -> float:
+        if kind == "PRODUCE":
+            time.sleep(0.02)
+        return 5
+
+    broker = Broker(takes_its_time, answer_s=0.2)
+    asked = await asyncio.gather(*[broker.limits(f"user-{n}") for n in range(25)])
+    assert asked == [[5] * 4] * 25
+    await broker.quotas.stop()
+
+
+async def test_of_too_many_clients_it_is_asked_again_about_those_that_were_idle_for_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(own_quotas, "ACCOUNTS_MAX", 2)
+    asked: list[str] = []
+    broker = Broker(lambda kind, tags: asked.append(tags["user"]) if kind == "FETCH" else None)
+    for user in ("ann", "bob", "ann", "carl", "ann", "bob"):
+        await broker.limits(user)
+    assert asked == ["ann", "bob", "carl", "bob"]
+    await broker.quotas.stop()
