@@ -26,11 +26,16 @@ class AskingQuotas(Quotas, Protocol):
         ...
 
 
+def asks_ahead(quotas: Quotas | None) -> bool:
+    """Whether it may not be known yet what a client may use."""
+    return bool(getattr(type(quotas), "asks_ahead", False))
+
+
 def asked_first(
     quotas: Quotas | None, handler: Handler, exempt: Callable[[Any], bool] | None
 ) -> Handler:
     """The handler, which begins when it is known what its client may use."""
-    if not getattr(type(quotas), "asks_ahead", False):
+    if not asks_ahead(quotas):
         return handler
     asking = cast(AskingQuotas, quotas)
 

@@ -132,7 +132,9 @@ class KafkaApis:
             served = self._served.serve(header)
         counters = served.counters
         counters.requests += 1
-        known = None if served.known is None else known_answer(served, request, self.room)
+        known = None
+        if served.known is not None:
+            known = known_answer(served, request, self.room, began_ns)
         result: Result | Later
         if known is not None:
             result = known
@@ -381,7 +383,7 @@ class KafkaApis:
                     result = await self._respond_large(served, request, response, message, ctx)
                 else:
                     result = self._respond(served, request, response, message, ctx)
-                keep(served, ctx, request, result.pieces)
+                keep(served, ctx, request, result.pieces, result.throttle_ms)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`

@@ -4,8 +4,8 @@ Law: whoever sends the same bytes in the same version, over the same listener an
 address of this broker, gets the same answer as long as the cluster is the same. Under an authorizer
 it is kept for a principal at an address, and for the rules of the time at which it was begun: once
 any rule has changed, nobody finds it. This does not hold for an answer with a refusal, as the log
-has each of them, nor while the audit log hears of grants, nor under quotas or an authorizer that
-has to be asked each time (`Served.known`): then nothing is looked up or kept here.
+has each of them, nor while the audit log hears of grants, nor under an authorizer or an operator's
+quotas that have to be asked each time (`Served.known`): then nothing is looked up or kept here.
 """
 
 from __future__ import annotations

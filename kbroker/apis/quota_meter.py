@@ -54,7 +54,7 @@ class QuotaMeter:
         reads = served.key == ApiKey.FETCH and account.fetch is not None
         if produce is None and account.request is None and not reads:
             return None
-        at = _place_of_throttle(served.response_class, served.version)  # type: ignore[arg-type]  # a class has a hash
+        at = place_of_throttle(served.response_class, served.version)  # type: ignore[arg-type]  # a class has a hash
         if at is not None and at >= 0:
             at += _SIZE_BYTES + served.header.size
         return cls(produce, account.request, clock, at)
@@ -79,7 +79,7 @@ class QuotaMeter:
 
 
 @cache
-def _place_of_throttle(response_class: type[Message], version: int) -> int | None:
+def place_of_throttle(response_class: type[Message], version: int) -> int | None:
     """The place of `throttle_time_ms` in the messages of a version: from the beginning if that is
     where it is, else from the end. None if they have none.
     """

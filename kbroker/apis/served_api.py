@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from struct import Struct
 
-from kbroker.apis.asked_quotas import asked_first
+from kbroker.apis.asked_quotas import asked_first, asks_ahead
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, ruled
 from kbroker.apis.broker_only_requests import heard_only_from
@@ -99,7 +99,7 @@ class Served:
         self.services = services
         self.counters = counters or RequestCounters()
         self.is_in_force = True  # no others have taken the place of these services
-        keeps_answers = _asks_nobody_each_time(services) and self.quotas is None
+        keeps_answers = _asks_nobody_each_time(services) and not asks_ahead(self.quotas)
         self.known = api.known if keeps_answers else None
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)

@@ -16,7 +16,7 @@ class RecordingQuotas:
         throttle_ms: int = 0,
         kinds: frozenset[ClientQuotaType] = frozenset({ClientQuotaType.REQUEST}),
     ) -> None:
-        self._throttle_ms = throttle_ms
+        self.throttle_ms = throttle_ms
         self._kinds = kinds
         self.used: list[tuple[ClientQuotaType, str, str | None, float]] = []
 
@@ -35,7 +35,7 @@ class RecordingQuotas:
     def use(self, *used: Any) -> int:
         """Note what is used."""
         self.used.append(used)
-        return self._throttle_ms
+        return self.throttle_ms
 
 
 class _Recorder:

@@ -63,11 +63,25 @@ class Asker:
         return self._sent(self.without, request)
 
     def _sent(self, apis: KafkaApis, request: Request) -> bytes:
+        result = self.result(apis, request)
+        return b"".join(bytes(piece) for piece in result.pieces)  # type: ignore[arg-type]
+
+    def result(self, apis: KafkaApis, request: Request) -> Response:
+        """Return it as it is to be sent."""
         result: Any = apis.handle(request)
         while inspect.isawaitable(result):
             result = self.cluster.loop.run_until_complete(asyncio.wait_for(result, 5))
         assert isinstance(result, Response)
-        return b"".join(bytes(piece) for piece in result.pieces)  # type: ignore[arg-type]
+        return result
+
+
+class AskedQuotas(RecordingQuotas):
+    """Quotas that have to be asked about each client."""
+
+    asks_ahead = True
+
+    def ask(self, _principal: str, _client_id: str | None) -> None:
+        """All of them are known."""
 
 
 @pytest.fixture
@@ -204,7 +218,7 @@ def test_bytes_behind_a_request_are_counted_each_time(ask: Asker) -> None:
 @pytest.mark.parametrize(
     "services",
     [
-        {"quotas": RecordingQuotas()},
+        {"quotas": AskedQuotas()},
         {"authorizer": DenyingAuthorizer()},
         {
             "authorizer": DenyingAuthorizer(
@@ -222,6 +236,32 @@ def test_who_has_to_be_asked_is_asked_each_time(
 
     assert ask(request("t")) == ask(request("t"))
     assert ask.made == 2
+
+
+@pytest.mark.usefixtures("small_or_large")
+@pytest.mark.parametrize("version", range(14))
+def test_an_answer_that_is_there_counts_against_the_time_of_its_client(
+    cluster: ReplicationCluster, version: int
+) -> None:
+    cluster.lead("t")
+    quotas = RecordingQuotas(throttle_ms=7)
+    ask, wanted = Asker(cluster, quotas=quotas), request("t", version=version)
+
+    results = [ask.result(ask.apis, wanted) for _ in range(3)]
+
+    assert [result.throttle_ms for result in results] == [7] * 3
+    assert all(used[-1] > 0 for used in quotas.used)
+    assert len(quotas.used) == 3
+    answers = [b"".join(bytes(piece) for piece in each.pieces) for each in results]
+    assert len(set(answers)) == 1, "all of them say for how long it pauses"
+    assert answers[0] == ask.made_again(wanted)
+    quotas.throttle_ms = 0
+    free = ask(wanted)
+    assert free == Asker(cluster).made_again(wanted)
+    assert ask.made <= 4, "an answer that says so is not kept for those that do not pause"
+    made = ask.made
+    assert ask(wanted) == free
+    assert ask.made == made
 
 
 def as_principal(name: str, host: str = "127.0.0.1") -> Request:
