@@ -128,11 +128,13 @@ class RuledLoad:
                     traffic = replace(traffics[at], first=sent[at])
                     took.append(send(each.address, traffic, requests, [each.process.pid]))
                     sent[at] = took[at].sent
-                return {
+                figures = {
                     "cpu_us_per_request": took[1].cpu_us,
                     "requests_per_s": took[1].per_s,
-                    "cpu_times_no_rules": took[1].cpu_us / took[0].cpu_us,
                 }
+                if took[0].cpu_us:  # a broker may still be at the last requests, if there are few
+                    figures["cpu_times_no_rules"] = took[1].cpu_us / took[0].cpu_us
+                return figures
 
             yield measure
             raw_client.delete_topics(broker.address, made[1].topics)

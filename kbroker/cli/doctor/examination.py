@@ -101,7 +101,10 @@ def _inside(
             begin("a group")
             group = _group(links, name, brokers)
         else:
-            untried = "a group: none was ever used, and the first one makes a topic (--write tries)"
+            # It is not there, or the user may not see it.
+            untried = (
+                f"a group: no {GROUP_METADATA_TOPIC} is seen, the first one makes it (--write)"
+            )
     seen = Observations(
         protocol=settings.protocol,
         doors=tuple(doors),
