@@ -2,9 +2,9 @@
 
 v0: read from the znode tree, where v0 commits are kept. v1: from the coordinator, errors per
 partition. v2: error of the request, null topics for all. v5: leader epoch. v7: require_stable
-(KIP-447). v8: several groups (KIP-709). v9: member id and epoch, which are checked
-in groups of the consumer protocol. v10: topics by id. A partition without a committed offset,
-existing or not, is answered with offset -1 and no error.
+(KIP-447). v8: several groups (KIP-709). v9: member id and epoch, which are checked in groups of the
+consumer protocol. v10: topics by id: offsets of one that had the name before are not found. A
+partition without a committed offset, existing or not, is answered with offset -1 and no error.
 
 With several groups, each is read and written in a turn of the loop of its own: monitoring asks for
 all groups of a cluster at once.
@@ -143,11 +143,13 @@ def _fetched(
     group_id: str,
     partitions: Sequence[TopicPartition] | None,
     require_stable: bool,
+    by_id: bool = False,
 ) -> Fetched:
     """Return the coordinator's answer, without topics that the client may not see. Raises
     KafkaError if the coordinator does not know.
     """
-    fetched: Fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
+    offsets = ctx.services.groups.offsets
+    fetched: Fetched = offsets.fetch(group_id, partitions, require_stable, by_id)
     hidden = _hidden(ctx, (partition.topic for partition, _ in fetched))
     if not hidden:
         return fetched
@@ -200,7 +202,8 @@ def _read(
     part = list(islice(asked, _READ_AT_ONCE))
     while True:
         partitions = [partition for partition, _ in part]
-        fetched = _fetched(ctx, group_id, partitions, require_stable)
+        by_id = ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        fetched = _fetched(ctx, group_id, partitions, require_stable, by_id)
         for (_, rows), (partition, value) in zip(part, fetched, strict=True):
             rows.append(_row(kind, partition, value))
             yield

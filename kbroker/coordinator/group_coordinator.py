@@ -47,6 +47,7 @@ from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.events.event import Note, nobody_notes
+from kbroker.features import GROUP_VERSION
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
@@ -132,7 +133,11 @@ class GroupCoordinator:
         self.consumer_groups = ConsumerGroupRequests(self.store, self._status, services.new_uuid)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
-        self.offsets = OffsetCommits(self.store)
+        self.offsets = OffsetCommits(
+            self.store,
+            metadata.topic_id,
+            lambda: metadata.finalized_features.levels.get(GROUP_VERSION, 0) >= 1,
+        )
         self.legacy_offsets = services.legacy_offsets
         self.find_coordinator = CoordinatorFinder(
             {CoordinatorType.GROUP: self._runtime}, metadata, services.topics

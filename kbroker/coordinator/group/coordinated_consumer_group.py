@@ -31,7 +31,13 @@ from kbroker.coordinator.consumer_group.subscribed_patterns import (
 )
 from kbroker.coordinator.consumer_group.target_assignment import on_computed
 from kbroker.coordinator.group.classic_group import ClassicGroup
-from kbroker.coordinator.group.coordinated_group import Committer, CoordinatedGroup, Ending, Offsets
+from kbroker.coordinator.group.coordinated_group import (
+    FIRST_VERSION_WITH_EPOCHS,
+    Committer,
+    CoordinatedGroup,
+    Ending,
+    Offsets,
+)
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
 from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.effects import Append, Effect, Instant, Reply
@@ -46,7 +52,6 @@ if TYPE_CHECKING:
     from kbroker.coordinator.consumer_group.description import Description
 
 PROTOCOL_TYPE = "consumer"
-_FIRST_VERSION_WITH_EPOCHS = 9  # of OffsetCommit
 _APPEND_ERRORS = {
     **append_errors(too_large=ErrorCode.UNKNOWN_SERVER_ERROR),
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -267,7 +272,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         member = self.group.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not member.is_classic and api_version < _FIRST_VERSION_WITH_EPOCHS:
+        if not member.is_classic and api_version < FIRST_VERSION_WITH_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         if epoch == member.epoch:
             return NO_ERROR
@@ -289,11 +294,15 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         return False
 
     def transactional_commit_error(self, committer: Committer, offsets: Offsets) -> ErrorCode:
-        """A producer that names no member of the group is trusted, as old ones name none."""
+        """A producer that names no member of the group is trusted, as old ones name none. None of
+        them knows STALE_MEMBER_EPOCH.
+        """
         _, member_id, instance_id, epoch, _ = committer
         if epoch == -1 and not member_id and instance_id is None:
             return NO_ERROR
-        return self.commit_error(committer, offsets, 0.0)
+        error = self.commit_error(committer, offsets, 0.0)
+        is_stale = error is ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.ILLEGAL_GENERATION if is_stale else error
 
     def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
         """NONE for whoever names no member, and for a member in its epoch."""

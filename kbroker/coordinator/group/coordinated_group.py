@@ -21,6 +21,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
+FIRST_VERSION_WITH_EPOCHS = 9  # of OffsetCommit: of members of consumer groups
 
 
 class Committer(NamedTuple):

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+from uuid import UUID
 
 from kbroker.coordinator.group.pending_offsets import PendingKey, PendingOffsets
 from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 from kbroker.errors import ErrorCode
-from kbroker.model import TopicPartition
+from kbroker.model import ZERO_UUID, TopicPartition
 
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
@@ -32,6 +33,7 @@ class CommittedOffset:
     metadata: str = ""
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None  # only from commits with a retention time (v2 to v4)
+    topic_id: UUID = ZERO_UUID  # of its topic when it was committed; zero: the log does not say
     log_offset: int = -1  # offset of its batch in __consumer_offsets; -1 = not written yet
 
 
@@ -110,12 +112,16 @@ class GroupOffsets:
 
     # ---- read
 
-    def fetch(self, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
-        """The committed offset of a partition; offset -1 when there is none."""
+    def fetch(
+        self, partition: TopicPartition, require_stable: bool, topic_id: UUID = ZERO_UUID
+    ) -> FetchedOffset:
+        """The committed offset of a partition; offset -1 when there is none, or when it is that of
+        another topic of the same name than the one that is asked for.
+        """
         if require_stable and not self._is_stable(partition):
             return UNSTABLE
         value = self.committed.stored(partition)
-        if value is None:
+        if value is None or _are_others(value.topic_id, topic_id):
             return NOTHING_COMMITTED
         return FetchedOffset(value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
@@ -180,3 +186,8 @@ class GroupOffsets:
             return self.committed.items()
         found = ((partition, self.committed.get(partition)) for partition in among)
         return [(partition, value) for partition, value in found if value is not None]
+
+
+def _are_others(one: UUID, other: UUID) -> bool:
+    """Whether these are the ids of two topics; zero may be that of any."""
+    return one is not other and ZERO_UUID not in (one, other) and one != other

@@ -126,13 +126,11 @@ def _kept_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
     )
 
 
-def offset_commit_value(committed: CommittedOffset, topic_id: UUID | None = None) -> bytes:
-    """The value of a committed offset. `topic_id` from level 1 of group.version on: that of its
-    topic, or ZERO_UUID if it has none.
-    """
+def offset_commit_value(committed: CommittedOffset, *, with_topic_id: bool = False) -> bytes:
+    """The value of a committed offset; `with_topic_id` from level 1 of group.version on."""
     if committed.expire_timestamp_ms is None and not committed.metadata:
-        if topic_id is not None:
-            return _plain_with_topic_id(committed, topic_id)
+        if with_topic_id:
+            return _plain_with_topic_id(committed)
         return _PLAIN_OFFSET_VALUE(
             _OFFSET_VALUE_VERSION,
             committed.offset,
@@ -140,13 +138,13 @@ def offset_commit_value(committed: CommittedOffset, topic_id: UUID | None = None
             0,
             committed.commit_timestamp_ms,
         )
-    version = _OFFSET_VALUE_VERSION if topic_id is None else _OFFSET_WITH_TOPIC_ID_VERSION
+    version = _OFFSET_WITH_TOPIC_ID_VERSION if with_topic_id else _OFFSET_VALUE_VERSION
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         commit_timestamp=committed.commit_timestamp_ms,
-        topic_id=topic_id or ZERO_UUID,
+        topic_id=committed.topic_id,
     )
     if committed.expire_timestamp_ms is not None:
         value.expire_timestamp = committed.expire_timestamp_ms
@@ -154,10 +152,10 @@ def offset_commit_value(committed: CommittedOffset, topic_id: UUID | None = None
     return versioned(value, version)
 
 
-def _plain_with_topic_id(committed: CommittedOffset, topic_id: UUID) -> bytes:
+def _plain_with_topic_id(committed: CommittedOffset) -> bytes:
     """A value without metadata that expires with its group."""
     fields = (committed.offset, committed.leader_epoch, 1, committed.commit_timestamp_ms)
-    version = _OFFSET_WITH_TOPIC_ID_VERSION
+    version, topic_id = _OFFSET_WITH_TOPIC_ID_VERSION, committed.topic_id
     whole = _PLAIN_OFFSET_WITH_TOPIC_ID(version, *fields, 1, 0, 16, topic_id.bytes)
     return whole if topic_id.int else whole[:_WITHOUT_TOPIC_ID] + b"\0"
 
@@ -224,6 +222,7 @@ def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
         metadata=read.metadata,
         commit_timestamp_ms=read.commit_timestamp,
         expire_timestamp_ms=None if read.expire_timestamp < 0 else read.expire_timestamp,
+        topic_id=read.topic_id,
         log_offset=log_offset,
     )
 

@@ -7,12 +7,19 @@ subscribed topics). All offsets of one request are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from uuid import UUID
 
-from kbroker.coordinator.group.coordinated_group import Committer, CoordinatedGroup, Offsets
+from kbroker.coordinator.group.coordinated_group import (
+    FIRST_VERSION_WITH_EPOCHS,
+    Committer,
+    CoordinatedGroup,
+    Offsets,
+)
 from kbroker.coordinator.group.offsets import (
     NOTHING_COMMITTED,
+    CommittedOffset,
     FetchedOffset,
     GroupOffsets,
 )
@@ -31,7 +38,7 @@ from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import ReplayedPart, Settled
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
-from kbroker.model import TopicPartition, new_tuple
+from kbroker.model import ZERO_UUID, TopicPartition, new_tuple
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
 from kbroker.slices import slices
 
@@ -44,8 +51,18 @@ Codes = dict[TopicPartition, ErrorCode]
 class OffsetCommits:
     """The offsets of all groups of a store."""
 
-    def __init__(self, store: GroupStore) -> None:
+    def __init__(
+        self,
+        store: GroupStore,
+        topic_id: Callable[[str], UUID],
+        keeps_topic_ids: Callable[[], bool],
+    ) -> None:
+        """`topic_id` returns that of a name, zero if there is none; `keeps_topic_ids` says whether
+        all brokers read records of offsets that have one (group.version).
+        """
         self._store = store
+        self._topic_id = topic_id
+        self._keeps_topic_ids = keeps_topic_ids
         config = store.config
         self._metadata_max_bytes = min(config.offset_metadata_max_bytes, MAX_NAME_BYTES)
         self._retention_ms = config.offsets_retention_minutes * 60_000
@@ -71,7 +88,7 @@ class OffsetCommits:
             if not fits_a_record(committer.group_id):
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
             if error is NO_ERROR and committer.generation_id >= 0:
-                error = ErrorCode.ILLEGAL_GENERATION
+                error = _no_group(committer)
             if error is not NO_ERROR:
                 return [error] * len(offsets)
             coordinated = self._store.create(committer.group_id)
@@ -114,15 +131,7 @@ class OffsetCommits:
         """Append those whose metadata is not too long, in the transaction of `producer`."""
         group_id, home, kept = coordinated.group_id, coordinated.home, coordinated.offsets
         producer_id = None if producer is None else producer.producer_id
-        limit = self._metadata_max_bytes
-        codes, accepted = [], []
-        for entry in offsets:
-            metadata = entry[1].metadata
-            if metadata and (len(metadata) > limit or not fits_a_record(metadata)):
-                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-            else:
-                codes.append(NO_ERROR)
-                accepted.append(entry)
+        codes, accepted = self._sifted(offsets)
         if not accepted:
             self._store.drop_if_untouched(group_id)
             return codes
@@ -132,7 +141,12 @@ class OffsetCommits:
                 value.log_offset = log_offset
                 kept.replay(partition, value, producer_id)
 
-        records = _commit_records(group_id, accepted, home.max_batch_bytes)
+        has_topic_ids = self._keeps_topic_ids()
+        if has_topic_ids and producer is None:  # what a transaction commits has none in Kafka
+            topic_id = self._topic_id
+            for (topic, _), value in accepted:
+                value.topic_id = topic_id(topic)
+        records = _commit_records(group_id, accepted, home.max_batch_bytes, has_topic_ids)
         if records is None:
             return self._settled(group_id, codes, ErrorCode.MESSAGE_TOO_LARGE)
         options = OFFSET_BATCH
@@ -153,6 +167,21 @@ class OffsetCommits:
         reply: PendingReply[list[ErrorCode]] = PendingReply()
         return reply.outcome()
 
+    def _sifted(
+        self, offsets: Offsets
+    ) -> tuple[list[ErrorCode], list[tuple[TopicPartition, CommittedOffset]]]:
+        """Return a code for each offset, and those that are accepted."""
+        limit = self._metadata_max_bytes
+        codes, accepted = [], []
+        for entry in offsets:
+            metadata = entry[1].metadata
+            if metadata and (len(metadata) > limit or not fits_a_record(metadata)):
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            else:
+                codes.append(NO_ERROR)
+                accepted.append(entry)
+        return codes, accepted
+
     def _settled(self, group_id: str, codes: list[ErrorCode], error: ErrorCode) -> list[ErrorCode]:
         """The codes of a commit, of which those accepted came to `error`."""
         self._store.drop_if_untouched(group_id)
@@ -164,9 +193,14 @@ class OffsetCommits:
     # ---- fetch
 
     def fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None,
+        require_stable: bool,
+        by_id: bool = False,
     ) -> list[tuple[TopicPartition, FetchedOffset]]:
-        """Return the committed offsets of these partitions, or of all (None).
+        """Return the committed offsets of these partitions, or of all (None). `by_id`: of topics
+        that have these names now, and not of those that had them before.
 
         Raises KafkaError if this broker does not know.
         """
@@ -176,8 +210,14 @@ class OffsetCommits:
         offsets, gone = coordinated.offsets, self._gone_of(coordinated)
         if partitions is None:
             partitions = [each for each in offsets.committed.stored_keys() if each not in gone]
+        topic_id = self._topic_id if by_id else _any_topic
         return [
-            (each, NOTHING_COMMITTED if each in gone else offsets.fetch(each, require_stable))
+            (
+                each,
+                NOTHING_COMMITTED
+                if each in gone
+                else offsets.fetch(each, require_stable, topic_id(each.topic)),
+            )
             for each in partitions
         ]
 
@@ -377,6 +417,10 @@ class OffsetCommits:
         self._store.write_tombstones(coordinated, tombstones, removal, written)
 
 
+def _any_topic(_name: str) -> UUID:
+    return ZERO_UUID
+
+
 def _transactional_batch(producer: Producer) -> BatchOptions:
     return replace(
         OFFSET_BATCH,
@@ -386,13 +430,21 @@ def _transactional_batch(producer: Producer) -> BatchOptions:
     )
 
 
-def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[KeyValue] | None:
+def _no_group(committer: Committer) -> ErrorCode:
+    """Why a member cannot commit offsets of a group that is not there, as clients understand it."""
+    knows_missing_groups = committer.api_version >= FIRST_VERSION_WITH_EPOCHS
+    return ErrorCode.GROUP_ID_NOT_FOUND if knows_missing_groups else ErrorCode.ILLEGAL_GENERATION
+
+
+def _commit_records(
+    group_id: str, offsets: Offsets, max_bytes: int, with_topic_ids: bool
+) -> list[KeyValue] | None:
     """Return the records of a commit, None if no batch can hold them."""
     records: list[KeyValue] = []
     least_bytes = HEADER_SIZE
     for (topic, partition), committed in offsets:
         key = offset_commit_key(group_id, topic, partition)
-        value = offset_commit_value(committed)
+        value = offset_commit_value(committed, with_topic_id=with_topic_ids)
         least_bytes += len(key) + len(value)
         if least_bytes > max_bytes:
             return None

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from uuid import UUID
 
 import pytest
 
+from kbroker.coordinator.group.records import read_offset_commit_value
+from kbroker.coordinator.runtime.versioned_record import version_of
 from kbroker.errors import ErrorCode
-from kbroker.model import TopicPartition
+from kbroker.features import GROUP_VERSION
+from kbroker.model import ZERO_UUID, FinalizedFeatures, TopicPartition
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.brokers.group_broker import TOPIC_ID
+from tests.fakes.brokers.consumer_groups import topic
+from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
 from tests.fakes.brokers.group_caller import GroupCaller
 from tests.fakes.running.loop_turns import counting_turns
 
@@ -159,9 +165,47 @@ def test_leader_epoch_and_missing_metadata_are_kept() -> None:
     assert (stored(call).leader_epoch, stored(call).metadata) == (3, "")
 
 
-def test_generation_without_a_group_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(1, 22), (7, 22), (8, 22), (9, ErrorCode.GROUP_ID_NOT_FOUND)],
+)
+def test_generation_without_a_group_is_refused(version: int, code: int) -> None:
+    response = GroupCaller()(request(generation_id_or_member_epoch=5), version)
+
+    assert codes(response) == [code]
+
+
+def test_from_level_1_of_group_version_on_offsets_are_stored_with_the_ids_of_their_topics() -> None:
+    broker = GroupBroker()
+    call = GroupCaller(broker)
+    for level, offset in ((0, 7), (1, 8), (0, 9), (1, 10)):
+        broker.metadata.finalized_features = FinalizedFeatures({GROUP_VERSION: level}, 1)
+        call(request(committed_offset=offset), 7)
+
+    [log] = broker.replicas.logs.values()
+    values = [record.value for _, batch in log.batches() for record in batch]
+    assert [version_of(value) for value in values] == [3, 4, 3, 4]
+    ids = [read_offset_commit_value(value, 0).topic_id for value in values]
+    assert ids == [ZERO_UUID, TOPIC_ID, ZERO_UUID, TOPIC_ID]
+    found = broker.restarted().groups.store.find("g").offsets.committed
+    assert [(each.offset, each.topic_id) for each in found.values()] == [(10, TOPIC_ID)]
+
+
+def test_an_offset_of_a_topic_that_had_the_name_before_is_read_by_its_name_alone() -> None:
     call = GroupCaller()
+    metadata = call.broker.metadata
+    metadata.finalized_features = FinalizedFeatures({GROUP_VERSION: 1}, 1)
+    call(request(committed_offset=7), 7)
+    other_id = UUID(int=99)
+    metadata.update(topic("t", other_id, 4))
 
-    response = call(request(generation_id_or_member_epoch=5), 7)
+    def read(version: int, topic_id: UUID) -> list[int]:
+        asked = OffsetFetchRequest.OffsetFetchRequestTopics(
+            name="t", topic_id=topic_id, partition_indexes=[0]
+        )
+        group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=[asked])
+        [answer] = call(OffsetFetchRequest(groups=[group]), version).groups
+        return [row.committed_offset for each in answer.topics for row in each.partitions]
 
-    assert codes(response) == [ErrorCode.ILLEGAL_GENERATION]
+    assert read(9, other_id) == [7]
+    assert read(10, other_id) == [-1]

@@ -294,7 +294,7 @@ def test_commit_without_a_group_makes_one_but_not_with_a_generation() -> None:
     refused = commit(broker, 1, "g5", generation_id=5)
     stored = commit(broker, -5)
 
-    assert (refused, stored) == ([ErrorCode.ILLEGAL_GENERATION], [ErrorCode.NONE])
+    assert (refused, stored) == ([ErrorCode.GROUP_ID_NOT_FOUND], [ErrorCode.NONE])
     assert committed(broker) == {T0: -5}
 
 

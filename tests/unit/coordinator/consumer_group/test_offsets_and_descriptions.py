@@ -74,7 +74,8 @@ def test_a_producer_that_names_no_member_is_trusted(broker: GroupBroker) -> None
 
     assert attempt() == [ErrorCode.NONE]
     assert attempt("m1", None, 3) == [ErrorCode.NONE]
-    assert attempt("m1", None, 9) == [ErrorCode.STALE_MEMBER_EPOCH]
+    assert attempt("m1", None, 9) == [ErrorCode.ILLEGAL_GENERATION]
+    assert attempt("m9", None, 3) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
 def test_a_member_reads_offsets_in_its_epoch(broker: GroupBroker) -> None:
