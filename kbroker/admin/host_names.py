@@ -11,7 +11,7 @@ import re
 import socket
 from functools import partial
 
-from kbroker.admin.own_code import OwnCode, on_loop
+from kbroker.own_code import OwnCode, on_loop
 
 PATIENCE_S = 5.0
 _LEAST_PATIENCE_S = 0.001  # or it is not asked at all

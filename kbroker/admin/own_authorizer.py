@@ -18,9 +18,9 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType, label_of
-from kbroker.admin.own_code import Call, OwnCode
 from kbroker.clock import Clock
 from kbroker.ip_addresses import address_in_rules
+from kbroker.own_code import Call, OwnCode
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.rare_lines import RareLines, note_of
 

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, cast
 
-from kbroker.admin.own_code import Call, OwnCode, on_loop
 from kbroker.clock import Clock
 from kbroker.model import NO_LEADER
+from kbroker.own_code import Call, OwnCode, on_loop
 from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
 from kbroker.quotas.client_quota_manager import (
     ACCOUNTS_MAX,

@@ -187,6 +187,7 @@ class GroupCoordinator:
         self._is_active = False
         self._runtime.resign_all()
         self._runtime.close()
+        self.store.own_targets.stop()
 
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]

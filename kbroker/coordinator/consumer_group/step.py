@@ -17,6 +17,7 @@ from uuid import UUID
 from kbroker.coordinator.consumer_group.assignors.assignor import (
     Assignment,
     Assignor,
+    AssignorError,
     GroupSpec,
     Topics,
 )
@@ -117,6 +118,36 @@ class TargetJob:
         """Return the target of each member. Raises AssignorError."""
         return self.assignor.assign(self.spec, self.topics)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether code of the operator's computes it, which never runs on the loop."""
+        return self.assignor.setting is not None
+
+    def is_as(self, other: TargetJob) -> bool:
+        """Whether it is the same work as another one."""
+        return (
+            self.epoch == other.epoch
+            and self.assignor is other.assignor
+            and self.spec == other.spec
+            and self.topics == other.topics
+        )
+
+
+class ComputedTarget(NamedTuple):
+    """A target, or why there is none."""
+
+    job: TargetJob
+    found: Mapping[str, Assignment] | AssignorError
+
+
+class TargetNeededError(Exception):
+    """A step cannot go on without a target that is not computed on the loop. Nothing of it is
+    done; it is to be made again with that target.
+    """
+
+    def __init__(self, job: TargetJob) -> None:
+        self.job = job
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PatternJob:
@@ -162,6 +193,8 @@ class ConsumerStep:
     given: Surroundings
     settings: GroupSettings
     now: Instant
+    can_wait: bool = False  # for a target: it is made again then
+    computed: ComputedTarget | None = None  # for this step
     changes: list[Change] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 

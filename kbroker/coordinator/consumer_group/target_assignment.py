@@ -27,7 +27,7 @@ from kbroker.coordinator.consumer_group.record_values import (
     RecordKind,
     TargetAssignmentMetadata,
 )
-from kbroker.coordinator.consumer_group.step import ConsumerStep, TargetJob
+from kbroker.coordinator.consumer_group.step import ConsumerStep, TargetJob, TargetNeededError
 from kbroker.coordinator.runtime.effects import Compute
 from kbroker.errors import ErrorCode, KafkaError
 
@@ -51,24 +51,46 @@ def last_target(step: ConsumerStep, member: Member) -> Target:
 def next_target(step: ConsumerStep, group_epoch: int, before: Member, member: Member) -> Target:
     """The target of `member`, which was `before` until now; a new one if the group is in another
     epoch, and the last one is older than the assignment interval. Raises KafkaError
-    UNKNOWN_SERVER_ERROR if the assignor fails.
+    UNKNOWN_SERVER_ERROR if the assignor fails, and TargetNeededError from a step that can wait.
     """
     group = step.group
     is_there = group.target_metadata.assignment_epoch >= group_epoch
     if is_there or step.attendance.job is not None or not _is_due(step):
         return last_target(step, member)
     job = _job(step, group_epoch, before, member)
-    if _size(job) >= step.given.large_target:
-        step.attendance.job = job
-        step.effects.append(Compute(job.assign, job))
+    found = _found(step, job)
+    if found is None:
         return last_target(step, member)
-    try:
-        found = job.assign()
-    except AssignorError as error:
-        message = f"Failed to compute a new target assignment for epoch {group_epoch}: {error}"
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from error
     take_target(step, job, found)
     return Target(group_epoch, found.get(member.member_id, NO_PARTITIONS))
+
+
+def _found(step: ConsumerStep, job: TargetJob) -> Mapping[str, Assignment] | None:
+    """The target of each member; None if the members keep to the last one for now."""
+    computed = step.computed
+    if job.is_own and computed is not None:
+        if not computed.job.is_as(job):
+            return None  # the next heartbeat finds the group at rest, perhaps
+        if isinstance(computed.found, AssignorError):
+            raise _refusal(job, computed.found)
+        return computed.found
+    if job.is_own and step.can_wait:
+        raise TargetNeededError(job)
+    if job.is_own or _size(job) >= step.given.large_target:
+        step.attendance.job = job
+        step.effects.append(Compute(job.assign, job))
+        return None
+    try:
+        return job.assign()
+    except AssignorError as error:
+        raise _refusal(job, error) from error
+
+
+def _refusal(job: TargetJob, error: AssignorError) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"Failed to compute a new target assignment for epoch {job.epoch}: {error}",
+    )
 
 
 def take_target(step: ConsumerStep, job: TargetJob, found: Mapping[str, Assignment]) -> None:

@@ -5,15 +5,21 @@ Law: as GroupCoordinator's, of which this is a part: a thin shell, refusals are 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
 from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, heartbeat
 from kbroker.coordinator.consumer_group.member import JOINING
 from kbroker.coordinator.consumer_group.patterns import is_library_loaded, load_library
+from kbroker.coordinator.consumer_group.step import (
+    ComputedTarget,
+    TargetJob,
+    TargetNeededError,
+)
 from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.consumer_group.validation import check_request
 from kbroker.coordinator.group.classic_group import ClassicGroup
@@ -127,13 +133,20 @@ class ConsumerGroupRequests:
         return None if found is None else found.as_stored
 
     def _decide(
-        self, coordinated: CoordinatedConsumerGroup, sent: Heartbeat
+        self,
+        coordinated: CoordinatedConsumerGroup,
+        sent: Heartbeat,
+        computed: ComputedTarget | None = None,
     ) -> Response | Awaitable[Response]:
         step = coordinated.step(self._store.runtime.now())
+        step.can_wait, step.computed = True, computed
         try:
             response = heartbeat(step, sent)
-        except KafkaError as refused:
+        except (KafkaError, TargetNeededError) as refused:
+            coordinated.undone(step)
             self._store.drop_if_untouched(coordinated.group_id)
+            if isinstance(refused, TargetNeededError):
+                return self._with_target(coordinated, sent, refused.job)
             return _refused(refused)
         reply: PendingReply[Response] = PendingReply()
         correlation = reply if step.changes else None
@@ -141,6 +154,32 @@ class ConsumerGroupRequests:
         if not step.changes:
             return self._when_stored(coordinated, response)
         return reply.outcome()
+
+    async def _with_target(
+        self, coordinated: CoordinatedConsumerGroup, sent: Heartbeat, job: TargetJob
+    ) -> Response:
+        """Answer once an assignor of the operator's has answered; others keep to the last target
+        meanwhile.
+        """
+        attendance, group_id = coordinated.attendance, sent.request.group_id
+        attendance.job = job
+        found: Mapping[str, Assignment] | AssignorError
+        try:
+            found = await self._store.own_targets.compute(group_id, job)
+        except AssignorError as error:
+            found = error
+        finally:
+            if attendance.job is job:
+                attendance.job = None
+        error_code = self._status(group_id)
+        if error_code is not NO_ERROR:
+            return Response(error_code=int(error_code))
+        try:
+            again = self._group(sent.request)
+        except KafkaError as refused:
+            return _refused(refused)
+        outcome = self._decide(again, sent, ComputedTarget(job, found))
+        return await outcome if isinstance(outcome, Awaitable) else outcome
 
     def _when_stored(
         self, coordinated: CoordinatedConsumerGroup, response: Response

@@ -40,7 +40,7 @@ from kbroker.coordinator.group.coordinated_group import (
 )
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
 from kbroker.coordinator.runtime.append_errors import append_errors
-from kbroker.coordinator.runtime.effects import Append, Effect, Instant, Reply
+from kbroker.coordinator.runtime.effects import Append, Compute, Effect, Instant, Reply
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
@@ -111,6 +111,14 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         elif correlation is not None:
             effects.append(Reply(correlation, response))
         return effects
+
+    def undone(self, step: ConsumerStep) -> None:
+        """A step was refused: nobody begins the work that it has asked for."""
+        for effect in step.effects:
+            if isinstance(effect, Compute) and effect.token is self.attendance.job:
+                self.attendance.job = None
+            elif isinstance(effect, Compute) and effect.token is self.attendance.pattern_job:
+                self.attendance.pattern_job = None
 
     def unstored(self) -> int | None:
         """The newest write that an answer of now rests on; None if it rests on none."""

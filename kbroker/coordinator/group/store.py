@@ -17,18 +17,21 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.consumer_group.assignors.assignor import AssignorError
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
-from kbroker.coordinator.consumer_group.step import Surroundings
+from kbroker.coordinator.consumer_group.step import Surroundings, TargetJob
 from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
+from kbroker.coordinator.group.own_targets import OwnTargets
 from kbroker.coordinator.group.rebalance import EmptyGroupStored, GroupStep
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
@@ -47,6 +50,7 @@ from kbroker.coordinator.runtime.shard import ReplayedPart, Settled, Shard
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.events.event import Note, nobody_notes
+from kbroker.rare_lines import RareLines, note_of
 from kbroker.record.record_batch import (
     BatchOptions,
     ControlRecord,
@@ -79,6 +83,8 @@ class GroupStore:
         self.beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
         self._note = note
         self.runtime = runtime
+        self.own_targets = OwnTargets(runtime.monotonic_ms)
+        self._lines = RareLines()  # of work that fails
         self._groups: dict[str, CoordinatedGroup] = {}
         self._homes: dict[GroupShard, dict[str, CoordinatedGroup]] = {}  # the same, by shard
         self.find = self._groups.get  # by group id; None for a group that is not here
@@ -210,18 +216,28 @@ class GroupStore:
 
     def _compute(self, coordinated: CoordinatedGroup, effect: Compute) -> None:
         async def work() -> None:
-            try:
-                found = await self.beside(effect.work)
-                if effect.then is not None:
-                    found = await effect.then(found)
-            except Exception as error:  # an assignor may be somebody else's code
-                _log.error("Group %s: %s", coordinated.group_id, error)
-                found = None
+            found = await self._worked(coordinated.group_id, effect)
             if self.find(coordinated.group_id) is coordinated:
                 effects = coordinated.computed(effect.token, found, self.runtime.now())
                 self.run(coordinated, effects)
 
         self.runtime.start(work(), f"work of group {coordinated.group_id}")
+
+    async def _worked(self, group_id: str, effect: Compute) -> Any:
+        """Return what comes of it, None if it fails."""
+        try:
+            if isinstance(effect.token, TargetJob) and effect.token.is_own:
+                with suppress(AssignorError):  # the log has it
+                    return await self.own_targets.compute(group_id, effect.token)
+                return None
+            found = await self.beside(effect.work)
+            return found if effect.then is None else await effect.then(found)
+        except Exception as error:
+            now_ms = self.runtime.monotonic_ms()
+            left_out = self._lines.left_out("work", f"{group_id}: {error}", now_ms)
+            if left_out is not None:
+                _log.error("Group %s: %s%s", group_id, error, note_of(left_out))
+            return None
 
     def write_tombstones(
         self,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import inspect
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kbroker.coordinator.consumer_group.assignors.assignor import (
-    Assignment,
-    AssignorError,
-    GroupSpec,
-    Topics,
-)
 from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
 from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.group_coordinator import ConsumerGroupServices
@@ -75,15 +70,6 @@ def topic(name: str, topic_id: UUID, count: int) -> UpdateMetadataRequest:
     )
 
 
-class FailingAssignor:
-    """An assignor with a bug."""
-
-    name = "failing"
-
-    def assign(self, _spec: GroupSpec, _topics: Topics) -> Mapping[str, Assignment]:
-        raise AssignorError("it has a bug")
-
-
 class MemberOf:
     """A member as its client keeps it: `told` of its assignment, `has` what it says it has."""
 
@@ -107,7 +93,14 @@ class MemberOf:
 
     def send(self, version: int = 1, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat of these fields."""
-        answer: ConsumerGroupHeartbeatResponse = self.sent(version, **fields)
+        return self._heard(self.sent(version, **fields))
+
+    async def later(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        """Send a heartbeat of these fields whose answer may come later."""
+        answer = self.sent(**fields)
+        return self._heard(await answer if inspect.isawaitable(answer) else answer)
+
+    def _heard(self, answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
         if answer.error_code == 0 and answer.member_epoch >= 0:
             self.epoch = answer.member_epoch
             self.member_id = answer.member_id or self.member_id

@@ -72,6 +72,16 @@ class Topics:
         """Count the partitions of a topic; -1 stands for one that is not known."""
         return self._partition_counts.get(topic_id, -1)
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Topics)
+            and self._partition_counts == other._partition_counts
+            and self._racks == other._racks
+        )
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._partition_counts))
+
     def racks(self, topic_id: UUID, partition: int) -> frozenset[str]:
         """The racks with a replica of a partition."""
         of_topic = self._racks.get(topic_id, ())
@@ -84,6 +94,10 @@ class Assignor(Protocol):
     @property
     def name(self) -> str:
         """The name that clients ask for it by."""
+
+    @property
+    def setting(self) -> str | None:
+        """The operator's code, as it is named by the setting; None for one of Kafka's own."""
 
     def assign(self, spec: GroupSpec, topics: Topics) -> Mapping[str, Assignment]:
         """Return the new target of each member. Raises AssignorError."""

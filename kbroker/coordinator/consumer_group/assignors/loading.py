@@ -72,4 +72,4 @@ def _named(name: str) -> Assignor:
         raise invalid_value(SETTING, name, f"its name is {called!r}, and not a text")
     if not callable(getattr(made, "assign", None)):
         raise invalid_value(SETTING, name, "what it makes has no method assign")
-    return OwnAssignor(called, made)
+    return OwnAssignor(called, made, name)

@@ -8,6 +8,7 @@ Kafka takes any answer. An answer may leave partitions out, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,14 +26,14 @@ _ERROR_CHARACTERS: Final = 200
 class OwnAssignor:
     """An assignor with code of the operator's."""
 
-    def __init__(self, name: str, maker: Any) -> None:
-        self.name = name
+    def __init__(self, name: str, maker: Any, setting: str) -> None:
+        self.name, self.setting = name, setting
         self._assign = maker.assign
 
     def assign(self, spec: GroupSpec, topics: Topics) -> dict[str, Assignment]:
         """Return the new target of each member; one that is not in the answer gets nothing."""
         try:
-            answer = self._assign(spec, topics)
+            answer = self._assign(_read_only(spec), topics)
         except AssignorError:
             raise
         except BaseException as error:  # `sys.exit` must not end the thread it runs on
@@ -41,6 +42,15 @@ class OwnAssignor:
             return _checked(answer, spec, topics)
         except AssignorError as error:
             raise AssignorError(f"{self.name} {error}") from None
+
+
+def _read_only(spec: GroupSpec) -> GroupSpec:
+    """The group, in which nothing of the coordinator's can be changed."""
+    members = {
+        member_id: member._replace(assigned=MappingProxyType(member.assigned))
+        for member_id, member in spec.members.items()
+    }
+    return spec._replace(members=members)
 
 
 def _checked(answer: object, spec: GroupSpec, topics: Topics) -> dict[str, Assignment]:

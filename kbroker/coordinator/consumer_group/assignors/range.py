@@ -27,6 +27,7 @@ class RangeAssignor:
     """Runs of partitions, as Kafka's RangeAssignor deals them out."""
 
     name: Final = "range"
+    setting: Final = None
 
     def assign(self, spec: GroupSpec, topics: Topics) -> dict[str, Assignment]:
         """Return the new target of each member. Raises AssignorError."""

@@ -23,6 +23,7 @@ class UniformAssignor:
     """Kafka's UniformAssignor; racks do not count, as there."""
 
     name: Final = "uniform"
+    setting: Final = None
 
     def assign(self, spec: GroupSpec, topics: Topics) -> dict[str, Assignment]:
         """Return the new target of each member. Raises AssignorError."""

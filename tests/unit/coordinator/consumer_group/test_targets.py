@@ -14,7 +14,6 @@ from tests.fakes.brokers.consumer_groups import (
     REBALANCE_MS,
     MemberOf,
     consumer_groups,
-    refusal,
     topic,
 )
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker, OffsetsReplicas
@@ -86,20 +85,6 @@ async def test_an_assignor_that_fails_beside_the_loop_is_asked_again(
     await beside.finish()
 
     assert member.beat([]).member_epoch == 2
-
-
-def test_an_assignor_that_fails_is_reported_and_nothing_is_written() -> None:
-    names = ("uniform", "tests.fakes.brokers.consumer_groups:FailingAssignor")
-    broker = GroupBroker(consumer_groups=consumer_groups(assignors=names))
-
-    answer = MemberOf(broker, "m1").join(server_assignor="failing")
-
-    assert refusal(answer) == (
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-        "Failed to compute a new target assignment for epoch 2: it has a bug",
-    )
-    assert len(broker.groups.store) == 0
-    assert broker.log().log_end_offset == 0
 
 
 def test_members_choose_the_assignor() -> None:

@@ -103,6 +103,22 @@ def test_what_cannot_be_taken_is_refused_with_a_sentence(
         assignors_named(names)
 
 
+def test_an_own_one_can_change_nothing_of_the_group(
+    monkeypatch: pytest.MonkeyPatch, mine: ModuleType
+) -> None:
+    def assign(_self: object, spec: GroupSpec, _topics: Topics) -> object:
+        spec.members["m1"].assigned.clear()  # type: ignore[attr-defined]
+        return {}
+
+    monkeypatch.setattr(FirstTakesAll, "assign", assign)
+    assigned = {A: frozenset({0})}
+    spec = SPEC._replace(members={"m1": MemberSpec(None, None, frozenset({A}), assigned)})
+
+    with pytest.raises(AssignorError, match="first raised AttributeError"):
+        assignors_named(["own_assignors:FirstTakesAll"]).default.assign(spec, TOPICS)
+    assert assigned == {A: {0}}
+
+
 @pytest.mark.parametrize(("name", "sentence"), [
     ("Raising", r"first raised KeyError\('x'\)"),
     ("Leaving", r"first raised SystemExit\(3\)"),
