@@ -18,6 +18,7 @@ from kbroker.apis.large_answers import Part, Rest, is_large, written
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
+from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -53,7 +54,8 @@ def handle(
     if not serves_consumer_groups(ctx):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     names = request.group_ids
-    bytes_of = {each: ctx.services.groups.consumer_groups.described_bytes(each) for each in names}
+    groups: ConsumerGroupRequests = ctx.services.groups.consumer_groups
+    bytes_of = {each: groups.described_bytes(each) for each in names}
     size_bytes = sum(bytes_of[name] + _BYTES_OF_GROUP for name in names)
     response = ConsumerGroupDescribeResponse()
     if is_large(size_bytes):

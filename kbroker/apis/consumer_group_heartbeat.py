@@ -21,6 +21,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.group_protocols import serves_consumer_groups
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -48,15 +49,14 @@ def handle(
     topics = request.subscribed_topic_names or ()
     if ctx.refused(AclOperation.DESCRIBE, AclResourceType.TOPIC, topics):
         return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    outcome: NowOrLater[ConsumerGroupHeartbeatResponse]
-    outcome = ctx.services.groups.consumer_groups.heartbeat(
+    groups: ConsumerGroupRequests = ctx.services.groups.consumer_groups
+    return groups.heartbeat(
         request,
         api_version=ctx.api_version,
         client_id=ctx.client_id or "",
         client_host=f"/{ctx.connection.peer_host}",
         visible=None if ctx.services.authorizer is ALLOW_ALL else partial(_visible, ctx),
     )
-    return outcome
 
 
 async def _visible(

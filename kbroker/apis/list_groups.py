@@ -18,9 +18,8 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
-from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroupState
 from kbroker.coordinator.group.group_state import GroupState
-from kbroker.coordinator.group_coordinator import GROUP_TYPES
+from kbroker.coordinator.group_kinds import GROUP_TYPES, ConsumerGroupState
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kbroker.slices import slices
 from kbroker.turns import ENTRIES

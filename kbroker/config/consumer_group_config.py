@@ -18,6 +18,10 @@ from kbroker.features import serves_consumer_groups
 
 _SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 _ASSIGNMENT = "assignment.interval.ms"
+_USUAL_ASSIGNORS = (
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+)
 
 
 class Bounds(NamedTuple):
@@ -59,11 +63,7 @@ class ConsumerGroupConfig(ConfigGroup):
         MAX_INT, "Members a group of the consumer protocol may have.", at_least=1
     )
     group_consumer_assignors: tuple[str, ...] = define(
-        (
-            "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
-            "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
-        ),
-        "Server-side assignors, the first is the default.",
+        _USUAL_ASSIGNORS, "Server-side assignors, the first is the default."
     )
     group_consumer_migration_policy: str = define(
         "disabled",
@@ -90,6 +90,11 @@ class ConsumerGroupConfig(ConfigGroup):
         at_least=10_000,
         internal=True,
     )
+
+    @property
+    def has_usual_assignors(self) -> bool:
+        """Whether the assignors are those of the default, which can be had without a look."""
+        return self.group_consumer_assignors == _USUAL_ASSIGNORS
 
     @property
     def session_bounds(self) -> Bounds:

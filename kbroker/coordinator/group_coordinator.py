@@ -11,21 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.consumer_group.step import (
-    GroupSettings,
-    KnownAssignors,
-    Match,
-    Surroundings,
-)
 from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.classic_group import ClassicGroup
-from kbroker.coordinator.group.cluster_topics import ClusterTopics
-from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
-from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
+from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
@@ -33,7 +26,6 @@ from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
 from kbroker.coordinator.group.store import GroupMachine, GroupStore
-from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.coordinator.offsets.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offsets.offset_commits import OffsetCommits
 from kbroker.coordinator.runtime.batch_append import BatchAppend, Replicas
@@ -58,25 +50,13 @@ from kbroker.record.record_batch import ControlRecord
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partitions.partition import Partition
 
+if TYPE_CHECKING:
+    from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
+    from kbroker.coordinator.group.consumer_groups import ConsumerGroups
+
 _log = logging.getLogger(__name__)
 
-GROUP_TYPES = frozenset({ClassicGroup.kind, CoordinatedConsumerGroup.kind})
-_LARGE_TARGET = 1_000  # partitions and members, some milliseconds
 _EXPIRY_TIMER = "offsets.retention.check"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ConsumerGroupServices:
-    """Services for groups of the consumer protocol (KIP-848). A target of that many partitions and
-    members is computed beside the loop.
-    """
-
-    settings_of: Callable[[str], GroupSettings]  # by group id
-    max_size: int
-    assignors: KnownAssignors
-    large_target: int = _LARGE_TARGET
-    pattern_refresh_ms: int = 600_000
-    match: Match = timely_matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -94,7 +74,7 @@ class CoordinatorServices:
     new_uuid: Callable[[], UUID]
     offsets_partitions: Callable[[], int]
     note: Note = nobody_notes  # what happens to groups, and why
-    consumer_groups: ConsumerGroupServices | None = None  # None where none are served
+    consumer_groups: ConsumerGroupServices | None = None  # None if none are served
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -128,9 +108,10 @@ class GroupCoordinator:
             services.timer,
             lambda: services.offsets_partitions() or config.offsets_topic_num_partitions,
         )
-        given = self._surroundings(services)
-        self.store = GroupStore(config, self._runtime, services.note, given)
-        self.consumer_groups = ConsumerGroupRequests(self.store, self._status, services.new_uuid)
+        self._services = services
+        self._consumer_groups: ConsumerGroupRequests | None = None
+        made = None if services.consumer_groups is None else self._made_consumer_groups
+        self.store = GroupStore(config, self._runtime, services.note, made)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
         self.offsets = OffsetCommits(
@@ -144,31 +125,37 @@ class GroupCoordinator:
         ).find
         self.partition_for = self._runtime.partition_for
 
-    def _surroundings(self, services: CoordinatorServices) -> Surroundings | None:
-        served = services.consumer_groups
-        if served is None:
-            return None
-        topics = ClusterTopics(services.metadata)
-
-        def changed(names: Collection[str]) -> None:
-            topics.changed(names)
-            self.store.topics_changed(names)
-
-        services.metadata.on_topics_changed = changed
-        return Surroundings(
-            settings_of=served.settings_of,
-            max_size=served.max_size,
-            topics=topics,
-            assignors=served.assignors,
-            large_target=served.large_target,
-            pattern_refresh_ms=served.pattern_refresh_ms,
-            match=served.match,
-        )
-
     @property
     def serves_consumer_groups(self) -> bool:
         """Whether groups of the consumer protocol can be here."""
-        return self.store.given is not None
+        return self.store.consumer_groups is not None
+
+    @property
+    def consumer_groups(self) -> ConsumerGroupRequests:
+        """Groups of the consumer protocol, imported with the first of them. Raises ConfigError for
+        assignors that cannot be had.
+        """
+        if self._consumer_groups is None:
+            self._consumer_groups = self._requests_of_consumer_groups()
+        return self._consumer_groups
+
+    def _requests_of_consumer_groups(self) -> ConsumerGroupRequests:
+        from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
+        from kbroker.coordinator.group.consumer_groups import ConsumerGroups
+
+        served = self._services.consumer_groups
+        assert served is not None
+        groups = ConsumerGroups(self.store, self._services.metadata, served)
+        return ConsumerGroupRequests(groups, self._status, self._new_uuid)
+
+    def _made_consumer_groups(self) -> ConsumerGroups:
+        return self.consumer_groups.groups
+
+    def check_assignors(self) -> None:
+        """Have what makes consumer groups before there are any. Raises ConfigError for assignors
+        that cannot be had.
+        """
+        self._made_consumer_groups()
 
     # ---- life
 
@@ -187,7 +174,8 @@ class GroupCoordinator:
         self._is_active = False
         self._runtime.resign_all()
         self._runtime.close()
-        self.store.own_targets.stop()
+        if self._consumer_groups is not None:
+            self._consumer_groups.groups.own_targets.stop()
 
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]

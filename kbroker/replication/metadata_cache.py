@@ -71,7 +71,8 @@ class MetadataCache:
         self.racks: dict[int, str] = {}
         # Hears of topics that have come or gone, or have another id, other partitions or replicas,
         # and of all topics if a broker has another rack.
-        self.on_topics_changed: Callable[[Collection[str]], None] = lambda _names: None
+        # As long as nobody wants to know, None, nothing is looked for.
+        self.on_topics_changed: Callable[[Collection[str]], None] | None = None
         self._changed: set[str] = set()
 
     # What the controller says
@@ -107,8 +108,8 @@ class MetadataCache:
         return deleted
 
     def _tell_changes(self) -> None:
-        if self._changed:
-            changed, self._changed = self._changed, set()
+        changed, self._changed = self._changed, set()
+        if changed and self.on_topics_changed is not None:
             self.on_topics_changed(changed)
 
     def replicas_failed(self, partitions: Iterable[TopicPartition]) -> None:
@@ -144,28 +145,26 @@ class MetadataCache:
         racks = {broker.broker_id: broker.rack for broker in brokers if broker.rack is not None}
         if any(self.racks.get(broker_id) != rack for broker_id, rack in racks.items()):
             self.racks.update(racks)
-            self._changed.update(self._topics)
+            if self.on_topics_changed is not None:
+                self._changed.update(self._topics)
 
     def _set_partitions(self, name: str, topic_id: UUID, states: list[PartitionState]) -> None:
         if not states:
             return
         topic = self._topics.get(name)
+        if self.on_topics_changed is not None and _differs(topic, topic_id, states):
+            self._changed.add(name)
         if topic is None:
             topic = self._topics[name] = TopicMetadata(topic_id)
-            self._changed.add(name)
         if topic_id not in (topic.topic_id, ZERO_UUID):
             self._names.pop(topic.topic_id, None)
             topic.topic_id = topic_id
-            self._changed.add(name)
         if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
         for state in states:
             index, is_ours = state.partition_index, self.broker_id in state.replicas
             if is_ours and self.is_offline_here(TopicPartition(name, index)):
                 state = self._without_this_broker(state)
-            before = topic.partitions.get(index)
-            if before is None or before.replicas != state.replicas:
-                self._changed.add(name)
             topic.partitions[index] = state
         topic.described.clear()
 
@@ -180,7 +179,8 @@ class MetadataCache:
         topic = self._topics.get(topic_partition.topic)
         if topic is None:
             return
-        self._changed.add(topic_partition.topic)
+        if self.on_topics_changed is not None:
+            self._changed.add(topic_partition.topic)
         topic.partitions.pop(topic_partition.partition, None)
         topic.described.clear()
         if not topic.partitions:
@@ -336,6 +336,17 @@ class MetadataCache:
             isr_nodes=isr,
             offline_replicas=list(state.offline_replicas),
         )
+
+
+def _differs(topic: TopicMetadata | None, topic_id: UUID, states: Iterable[PartitionState]) -> bool:
+    """Whether a topic is new, or gets another id, other partitions or other replicas."""
+    if topic is None or topic_id not in (topic.topic_id, ZERO_UUID):
+        return True
+    known = topic.partitions
+    return any(
+        (before := known.get(state.partition_index)) is None or before.replicas != state.replicas
+        for state in states
+    )
 
 
 def _broker(live: UpdateMetadataRequest.UpdateMetadataBroker) -> Broker:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.member import each_partition
 from kbroker.coordinator.consumer_group.record_values import MemberState
+from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.runtime.timeline import Timeline
@@ -164,7 +165,7 @@ class GroupLaws:
 
 def load(log: OffsetsLog) -> ConsumerGroup | None:
     """Load the group from the log as the next coordinator would."""
-    replay = GroupReplay(Timeline(), reads_consumer_groups=True)
+    replay = GroupReplay(Timeline(), ConsumerGroupReplay)
     position = 0
     while position < len(log.data):
         header = read_header(log.data, position)

@@ -20,8 +20,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
-from kbroker.coordinator.group_coordinator import ConsumerGroupServices
+from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from tests.fakes.brokers.group_broker import BROKER_ID, GroupBroker, OffsetsLog
@@ -83,7 +82,7 @@ class GroupHistory:
             consumer_groups=ConsumerGroupServices(
                 settings_of=lambda _: settings,
                 max_size=5,
-                assignors=assignors_named(("uniform", "range")),
+                assignors=("uniform", "range"),
                 large_target=self.large,
             ),
         )

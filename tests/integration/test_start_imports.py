@@ -37,15 +37,26 @@ OF_OTHERS = (
     "kazoo",
     "msgspec",
     "kbroker.apis.produce",
+    "kbroker.coordinator.consumer_group",
+    "kbroker.coordinator.group.consumer_group_requests",
+    "kbroker.coordinator.group.consumer_groups",
     "kbroker.events.partition_events",
     "kbroker.events.producer_events",
     "kbroker.inspection",
     "kbroker.protocol.messages.describe_transactions",
     "kbroker.zk.ensemble",
+    "re2",
+    "xxhash",
 )
 
 # What Produce and Fetch of old clients need comes with their handlers.
 OF_OLD_CLIENTS = {"kbroker.log.append.message_set_append", "kbroker.record.conversion"}
+# ... and with the heartbeat of their members the machine of consumer groups.
+WITH_HANDLERS = OF_OLD_CLIENTS | {
+    "kbroker.coordinator.consumer_group.heartbeat",
+    "kbroker.coordinator.consumer_group.replay",
+    "kbroker.coordinator.group.consumer_groups",
+}
 
 # Of the 65 ms that help takes, 20 are Python's own.
 NOT_FOR_HELP = {
@@ -87,7 +98,7 @@ def test_a_broker_that_may_outlive_its_release_has_all_it_needs(tmp_path: Path) 
     )
 
     handlers = {api.handler.__module__ for api in registered().values()}
-    assert handlers | OF_OLD_CLIENTS <= loaded, (handlers | OF_OLD_CLIENTS) - loaded
+    assert handlers | WITH_HANDLERS <= loaded, (handlers | WITH_HANDLERS) - loaded
 
 
 def loaded_by(*options: str) -> set[str]:

@@ -10,7 +10,6 @@ may be read after the newer one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from enum import Enum
 from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
@@ -31,6 +30,7 @@ from kbroker.coordinator.consumer_group.record_values import (
     ResolvedRegularExpression,
     TargetAssignmentMetadata,
 )
+from kbroker.coordinator.group_kinds import ConsumerGroupState
 from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 
 FIRST_EPOCH = 1  # of a group of which the log says nothing yet
@@ -40,15 +40,6 @@ _NO_TARGET = TargetAssignmentMetadata(-1)
 NO_PARTITIONS: Partitions = {}
 
 K = TypeVar("K")
-
-
-class ConsumerGroupState(Enum):
-    """A state, with the name that clients see."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"  # the target of its epoch is not there yet
-    RECONCILING = "Reconciling"  # not all members have reached the target
-    STABLE = "Stable"
 
 
 class ConsumerGroup:

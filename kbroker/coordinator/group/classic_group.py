@@ -37,6 +37,7 @@ from kbroker.coordinator.group.sessions import (
     start_sessions,
 )
 from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from kbroker.coordinator.group_kinds import CLASSIC
 from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.effects import Effect, Instant, KeyValue
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard
@@ -57,7 +58,7 @@ class ClassicGroup(CoordinatedGroup):
 
     __slots__ = ("_config", "group")
 
-    kind: ClassVar[str] = "classic"
+    kind: ClassVar[str] = CLASSIC
 
     def __init__(self, group: Group, home: Shard[Any], config: GroupConfig) -> None:
         super().__init__(group.group_id, home, group.offsets)

@@ -1,4 +1,4 @@
-"""Requests of members of consumer groups (KIP-848).
+"""Requests of members of consumer groups (KIP-848), with all that serves them.
 
 Law: as GroupCoordinator's, of which this is a part: a thin shell, refusals are those of Kafka 4.3.
 """
@@ -23,13 +23,13 @@ from kbroker.coordinator.consumer_group.step import (
 from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.consumer_group.validation import check_request
 from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.consumer_groups import ConsumerGroups
 from kbroker.coordinator.group.coordinated_consumer_group import (
     CoordinatedConsumerGroup,
     refusal_of,
 )
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.records import fits_a_record
-from kbroker.coordinator.group.store import GroupStore
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_heartbeat import (
@@ -48,12 +48,13 @@ class ConsumerGroupRequests:
 
     def __init__(
         self,
-        store: GroupStore,
+        groups: ConsumerGroups,
         status: Callable[[str], ErrorCode],
         new_uuid: Callable[[], UUID],
     ) -> None:
         """`status` says whether this broker answers for a group."""
-        self._store = store
+        self.groups = groups
+        self._store = groups.store
         self._status = status
         self._new_uuid = new_uuid
 
@@ -90,8 +91,7 @@ class ConsumerGroupRequests:
         visible: Visible | None,
     ) -> Response | Awaitable[Response]:
         try:
-            assert self._store.given is not None
-            check_request(request, api_version, self._store.given.assignors)
+            check_request(request, api_version, self.groups.given.assignors)
             error = self._status(request.group_id)
             if error is NO_ERROR and not _can_be_recorded(request):
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -165,7 +165,7 @@ class ConsumerGroupRequests:
         attendance.job = job
         found: Mapping[str, Assignment] | AssignorError
         try:
-            found = await self._store.own_targets.compute(group_id, job)
+            found = await self.groups.own_target(group_id, job)
         except AssignorError as error:
             found = error
         finally:
@@ -208,9 +208,9 @@ class ConsumerGroupRequests:
         if found is None and not is_joining:
             raise _not_found(f"Consumer group {group_id} not found.")
         if found is None:
-            return self._store.create_consumer_group(group_id)
+            return self.groups.create(group_id)
         if is_joining and isinstance(found, ClassicGroup) and found.is_empty:
-            return self._store.take_over(found)
+            return self.groups.take_over(found)
         raise _not_found(f"Group {group_id} is not a consumer group.")
 
 

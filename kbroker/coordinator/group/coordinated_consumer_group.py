@@ -8,13 +8,15 @@ is refused, no target that is being computed on top of it counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from kbroker.coordinator.consumer_group import sessions
+from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
 from kbroker.coordinator.consumer_group.changes import Change, removal_of_group, written
-from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup, ConsumerGroupState
+from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.consumer_group.step import (
@@ -30,15 +32,16 @@ from kbroker.coordinator.consumer_group.subscribed_patterns import (
     on_resolved,
 )
 from kbroker.coordinator.consumer_group.target_assignment import on_computed
-from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.coordinated_group import (
     FIRST_VERSION_WITH_EPOCHS,
+    Beside,
     Committer,
     CoordinatedGroup,
     Ending,
     Offsets,
 )
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
+from kbroker.coordinator.group_kinds import CONSUMER, ConsumerGroupState
 from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.effects import Append, Compute, Effect, Instant, Reply
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard
@@ -67,27 +70,38 @@ class Decided:
     response: Any = None
 
 
+class Keeper(Protocol):
+    """The maker of these groups, as far as they know it."""
+
+    given: Surroundings
+
+    def follow(self, topics: Iterable[str], group_id: str) -> None:
+        """A group is to hear of changes of topics."""
+        ...
+
+    def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
+        """The target of each member, from an assignor of the operator's. Raises AssignorError."""
+        ...
+
+
 class CoordinatedConsumerGroup(CoordinatedGroup):
     """A group to whose members the coordinator assigns partitions."""
 
-    __slots__ = ("attendance", "before", "follow", "given", "group")
+    __slots__ = ("_keeper", "attendance", "given", "group")
 
-    kind: ClassVar[str] = "consumer"
+    kind: ClassVar[str] = CONSUMER
 
     def __init__(
         self,
         group: ConsumerGroup,
         home: Shard[Any],
         offsets: GroupOffsets,
-        given: Surroundings,
-        before: ClassicGroup | None = None,
+        keeper: Keeper,
     ) -> None:
-        """`before`: the empty group of the classic protocol whose place it is to take."""
         super().__init__(group.group_id, home, offsets)
-        self.before = before
-        self.follow: Callable[[Iterable[str], str], None] = lambda _topics, _group_id: None
+        self._keeper = keeper
         self.group = group
-        self.given = given
+        self.given = keeper.given
         self.attendance = Attendance()
 
     # ---- steps
@@ -135,7 +149,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         def replay(_base_offset: int) -> None:
             for change in changes:
                 group.apply(change)
-            self.follow(_topics_of(changes), self.group_id)
+            self._keeper.follow(_topics_of(changes), self.group_id)
 
         return replay
 
@@ -171,6 +185,14 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         sessions.on_timer(step, key)
         return self.concluded(step)
 
+    async def worked(self, effect: Compute, beside: Beside) -> Any:
+        job = effect.token
+        if not isinstance(job, TargetJob) or not job.is_own:
+            return await super().worked(effect, beside)
+        with suppress(AssignorError):  # the log has it
+            return await self._keeper.own_target(self.group_id, job)
+        return None
+
     def computed(self, token: Hashable, found: Any, now: Instant) -> list[Effect]:
         """A target was computed beside the loop, or patterns were resolved; None if that failed."""
         step = self.step(now)
@@ -182,6 +204,8 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         return self.concluded(step)
 
     def started(self, now: Instant) -> list[Effect]:
+        self._keeper.follow(self.group.topics(), self.group_id)
+        self.attendance.must_look_at_topics = True  # nobody has said so far what changed
         step = self.step(now)
         sessions.start(step)
         return self.concluded(step)

@@ -9,11 +9,11 @@ class. A kind returns effects, as its machine does, and its keeper runs them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
-from kbroker.coordinator.runtime.effects import Effect, Instant, KeyValue
+from kbroker.coordinator.runtime.effects import Compute, Effect, Instant, KeyValue
 from kbroker.coordinator.runtime.shard import Shard, nothing
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
@@ -21,6 +21,8 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
+Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs work beside the loop."""
 FIRST_VERSION_WITH_EPOCHS = 9  # of OffsetCommit: of members of consumer groups
 
 
@@ -47,7 +49,7 @@ class Ending(NamedTuple):
 class CoordinatedGroup(ABC):
     """A group, its offsets, and the shard that keeps them."""
 
-    __slots__ = ("group_id", "home", "offsets")
+    __slots__ = ("before", "group_id", "home", "offsets")
 
     kind: ClassVar[str]  # as ListGroups names it
 
@@ -55,6 +57,8 @@ class CoordinatedGroup(ABC):
         self.group_id = group_id
         self.home = home
         self.offsets = offsets
+        # The group in whose place this one is to come, and which comes back if the log refuses it.
+        self.before: CoordinatedGroup | None = None
 
     # ---- what is shown
 
@@ -134,6 +138,11 @@ class CoordinatedGroup(ABC):
         of a classic group enter it when they are stored.
         """
         return nothing
+
+    async def worked(self, effect: Compute, beside: Beside) -> Any:
+        """Return what comes of work that the group asks for."""
+        found = await beside(effect.work)
+        return found if effect.then is None else await effect.then(found)
 
     def computed(self, _token: Hashable, _found: Any, _now: Instant) -> list[Effect]:
         """Work that the group asked for is done; None if it failed."""

@@ -7,13 +7,10 @@ ever kept offsets have no record of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from kbroker.coordinator.consumer_group.changes import read
-from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
-from kbroker.coordinator.consumer_group.record_reading import read_key as read_consumer_group_key
-from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.records import (
@@ -22,9 +19,13 @@ from kbroker.coordinator.group.records import (
     read_key,
     read_offset_commit_value,
 )
-from kbroker.coordinator.group.unserved_records import not_taken
+from kbroker.coordinator.group.unserved_records import is_of_consumer_group, not_taken
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+    from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
 
 _KEYS_REMEMBERED = 1 << 14
 
@@ -33,11 +34,15 @@ class GroupReplay:
     """Takes records in the order of the log; `groups` gives what they amount to."""
 
     def __init__(
-        self, timeline: Timeline | None = None, *, reads_consumer_groups: bool = False
+        self,
+        timeline: Timeline | None = None,
+        consumer_groups: Callable[[Timeline], ConsumerGroupReplay] | None = None,
     ) -> None:
-        """`timeline` of the shard that keeps the groups."""
-        self._reads_consumer_groups = reads_consumer_groups
-        self._consumer_groups: dict[str, ConsumerGroup] = {}
+        """`timeline` of the shard that keeps the groups; `consumer_groups` is asked for what reads
+        their records with the first of these, None if none are served.
+        """
+        self._reader_of_consumer_groups = consumer_groups
+        self._of_consumer_groups: ConsumerGroupReplay | None = None  # once there was a record
         self._timeline = Timeline() if timeline is None else timeline
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
@@ -54,11 +59,9 @@ class GroupReplay:
         nothing and raises ProtocolError.
         """
         about = self._read_key(key or b"")
-        if about is None and self._reads_consumer_groups and self._change(key or b"", value):
-            return
         if about is None:
-            raise not_taken(key or b"")
-        if isinstance(about, OffsetCommitKey):
+            self._take_other_kind(key or b"", value)
+        elif isinstance(about, OffsetCommitKey):
             committed = None if value is None else read_offset_commit_value(value, batch_offset)
             offsets = self._offsets.get(about.group)
             if offsets is None:
@@ -70,24 +73,17 @@ class GroupReplay:
             self._groups.pop(about.group, None)
         else:
             self._groups[about.group] = read_group_metadata(about.group, value)
-            self._consumer_groups.pop(about.group, None)
+            if self._of_consumer_groups is not None:
+                self._of_consumer_groups.groups.pop(about.group, None)
 
-    def _change(self, key: bytes, value: bytes | None) -> bool:
-        """Take in a record of a consumer group; returns false if it is none."""
-        about = read_consumer_group_key(key)
-        if about is None:
-            return False
-        change = read(about, value)
-        group_id = about.group_id
-        group = self._consumer_groups.get(group_id)
-        if group is None and value is not None:
-            group = self._consumer_groups[group_id] = ConsumerGroup(group_id, self._timeline)
+    def _take_other_kind(self, key: bytes, value: bytes | None) -> None:
+        if self._reader_of_consumer_groups is None or not is_of_consumer_group(key):
+            raise not_taken(key)
+        if self._of_consumer_groups is None:
+            self._of_consumer_groups = self._reader_of_consumer_groups(self._timeline)
+        group_id = self._of_consumer_groups.record(key, value)
+        if value is not None:
             self._groups.pop(group_id, None)
-        if group is not None:
-            group.apply(change)
-        if change.kind is RecordKind.GROUP_METADATA and value is None:
-            self._consumer_groups.pop(group_id, None)
-        return True
 
     def open_producers(self) -> Iterable[int]:
         """Producers with offsets in a transaction that has not ended."""
@@ -100,10 +96,10 @@ class GroupReplay:
 
     def consumer_groups(self) -> Iterator[tuple[ConsumerGroup, GroupOffsets]]:
         """All groups of the consumer protocol, as `groups`, before it."""
-        for group_id, group in self._consumer_groups.items():
+        read, self._of_consumer_groups = self._of_consumer_groups, None
+        for group_id, group in read.groups.items() if read is not None else ():
             offsets = self._offsets.pop(group_id, None)
             yield group, GroupOffsets(self._timeline) if offsets is None else offsets
-        self._consumer_groups = {}
 
     def groups(self) -> Iterator[Group]:
         """All groups, with their offsets; nothing of what was read is kept here after them."""

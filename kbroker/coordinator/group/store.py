@@ -17,21 +17,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.consumer_group.assignors.assignor import AssignorError
-from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
-from kbroker.coordinator.consumer_group.step import Surroundings, TargetJob
-from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
 from kbroker.coordinator.group.classic_group import ClassicGroup
-from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
-from kbroker.coordinator.group.own_targets import OwnTargets
 from kbroker.coordinator.group.rebalance import EmptyGroupStored, GroupStep
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
@@ -47,6 +40,7 @@ from kbroker.coordinator.runtime.effects import (
 )
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import ReplayedPart, Settled, Shard
+from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.events.event import Note, nobody_notes
@@ -60,9 +54,27 @@ from kbroker.record.record_batch import (
 from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
 from kbroker.turns import ENTRIES, in_turns
 
+if TYPE_CHECKING:
+    from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+    from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
+
 _log = logging.getLogger(__name__)
 
 _ANSWERS_AT_ONCE = 64  # some milliseconds, until they are written
+
+
+class MakesConsumerGroups(Protocol):
+    """A maker of groups of the consumer protocol, imported with the first of them."""
+
+    def replay(self, timeline: Timeline) -> ConsumerGroupReplay:
+        """Return what reads their records."""
+        ...
+
+    def made(
+        self, group: ConsumerGroup, home: GroupShard, offsets: GroupOffsets
+    ) -> CoordinatedGroup:
+        """Return a group that the store does not have yet."""
+        ...
 
 
 class GroupStore:
@@ -73,17 +85,17 @@ class GroupStore:
         config: GroupConfig,
         runtime: CoordinatorRuntime[GroupMachine],
         note: Note = nobody_notes,
-        given: Surroundings | None = None,
+        consumer_groups: Callable[[], MakesConsumerGroups] | None = None,
     ) -> None:
-        """`given` to groups of the consumer protocol; None where none are served."""
+        """`consumer_groups` gives what makes those of the consumer protocol; None if none are
+        served.
+        """
         self.config = config
-        self.given = given
-        self.followers = TopicFollowers()
+        self.consumer_groups = consumer_groups
         # Runs work of groups that takes long.
         self.beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
         self._note = note
         self.runtime = runtime
-        self.own_targets = OwnTargets(runtime.monotonic_ms)
         self._lines = RareLines()  # of work that fails
         self._groups: dict[str, CoordinatedGroup] = {}
         self._homes: dict[GroupShard, dict[str, CoordinatedGroup]] = {}  # the same, by shard
@@ -99,38 +111,24 @@ class GroupStore:
 
     def create(self, group_id: str, offsets: GroupOffsets | None = None) -> ClassicGroup:
         """A new group without members; the runtime's `status` must have been NONE."""
+        home = self.home_of(group_id)
+        group = Group(group_id, offsets=offsets or GroupOffsets(home.timeline))
+        created = ClassicGroup(group, home, self.config)
+        self.keep(created)
+        return created
+
+    def home_of(self, group_id: str) -> GroupShard:
+        """The shard of a group that is to be made here."""
         home = self.runtime.shard_for(group_id)
         assert home is not None
         assert home.is_loaded
         assert group_id not in self._groups
-        group = Group(group_id, offsets=offsets or GroupOffsets(home.timeline))
-        created = ClassicGroup(group, home, self.config)
-        self._keep(created)
-        return created
+        return home
 
-    def create_consumer_group(self, group_id: str) -> CoordinatedConsumerGroup:
-        """A new group of the consumer protocol, as `create`."""
-        home = self.runtime.shard_for(group_id)
-        assert home is not None
-        assert home.is_loaded
-        assert self.given is not None
-        group, offsets = ConsumerGroup(group_id, home.timeline), GroupOffsets(home.timeline)
-        return self._keep_consumer_group(CoordinatedConsumerGroup(group, home, offsets, self.given))
-
-    def take_over(self, classic: ClassicGroup) -> CoordinatedConsumerGroup:
-        """Put a group of the consumer protocol in the place of an empty classic one, whose offsets
-        it has. The classic one comes back if the log refuses that.
-        """
-        assert self.given is not None
-        group = ConsumerGroup(classic.group_id, classic.home.timeline)
-        return self._keep_consumer_group(
-            CoordinatedConsumerGroup(group, classic.home, classic.offsets, self.given, classic)
-        )
-
-    def _keep_consumer_group(self, made: CoordinatedConsumerGroup) -> CoordinatedConsumerGroup:
-        made.follow = self.followers.follow
-        self._keep(made)
-        return made
+    def keep(self, coordinated: CoordinatedGroup) -> None:
+        """Have a group that was made, from now on in the place of any other of its id."""
+        group_id = coordinated.group_id
+        self._groups[group_id] = self._homes[coordinated.home][group_id] = coordinated
 
     def forget(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
         """Drop a group that is no longer here, or deleted, and answer `code` to whoever waits."""
@@ -152,22 +150,10 @@ class GroupStore:
         coordinated = self.find(group_id)
         if coordinated is None or coordinated.is_recorded:
             return
-        if isinstance(coordinated, CoordinatedConsumerGroup) and coordinated.before is not None:
-            self._keep(coordinated.before)
+        if coordinated.before is not None:
+            self.keep(coordinated.before)
         elif not coordinated.offsets:
             self._let_go(coordinated)
-
-    def topics_changed(self, topics: Iterable[str]) -> None:
-        """Topics have come or gone, or have another id, other partitions or racks: groups that
-        subscribe to them look at that with their next heartbeat.
-        """
-        for topic in topics:
-            for group_id in self.followers.of(topic):
-                found = self.find(group_id)
-                if not isinstance(found, CoordinatedConsumerGroup) or found.has_left(topic):
-                    self.followers.leave(topic, group_id)
-                else:
-                    found.attendance.must_look_at_topics = True
 
     # ---- drive
 
@@ -216,24 +202,19 @@ class GroupStore:
 
     def _compute(self, coordinated: CoordinatedGroup, effect: Compute) -> None:
         async def work() -> None:
-            found = await self._worked(coordinated.group_id, effect)
+            found = await self._worked(coordinated, effect)
             if self.find(coordinated.group_id) is coordinated:
                 effects = coordinated.computed(effect.token, found, self.runtime.now())
                 self.run(coordinated, effects)
 
         self.runtime.start(work(), f"work of group {coordinated.group_id}")
 
-    async def _worked(self, group_id: str, effect: Compute) -> Any:
+    async def _worked(self, coordinated: CoordinatedGroup, effect: Compute) -> Any:
         """Return what comes of it, None if it fails."""
         try:
-            if isinstance(effect.token, TargetJob) and effect.token.is_own:
-                with suppress(AssignorError):  # the log has it
-                    return await self.own_targets.compute(group_id, effect.token)
-                return None
-            found = await self.beside(effect.work)
-            return found if effect.then is None else await effect.then(found)
+            return await coordinated.worked(effect, self.beside)
         except Exception as error:
-            now_ms = self.runtime.monotonic_ms()
+            group_id, now_ms = coordinated.group_id, self.runtime.monotonic_ms()
             left_out = self._lines.left_out("work", f"{group_id}: {error}", now_ms)
             if left_out is not None:
                 _log.error("Group %s: %s%s", group_id, error, note_of(left_out))
@@ -277,10 +258,6 @@ class GroupStore:
         """Take in groups that were loaded; their members get a session to show up."""
         self._homes[home] = dict(loaded)
         self._groups.update(loaded)
-        for coordinated in loaded.values() if self.given is not None else ():
-            if isinstance(coordinated, CoordinatedConsumerGroup):
-                coordinated.follow = self.followers.follow
-                self.followers.follow(coordinated.group.topics(), coordinated.group_id)
         self.runtime.run_sliced(self._start_sessions(loaded.values()), "sessions of loaded groups")
 
     def _start_sessions(self, loaded: Iterable[CoordinatedGroup]) -> Iterator[None]:
@@ -316,10 +293,6 @@ class GroupStore:
     def _close(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
         self.run(coordinated, coordinated.closed(code, self.runtime.now()))
 
-    def _keep(self, coordinated: CoordinatedGroup) -> None:
-        group_id = coordinated.group_id
-        self._groups[group_id] = self._homes[coordinated.home][group_id] = coordinated
-
     def _let_go(self, coordinated: CoordinatedGroup) -> None:
         group_id = coordinated.group_id
         del self._groups[group_id]
@@ -342,7 +315,9 @@ class GroupMachine:
         self._store = store
         self._shard = shard
         self._loaded: dict[str, CoordinatedGroup] = {}
-        replay = GroupReplay(shard.timeline, reads_consumer_groups=store.given is not None)
+        groups = store.consumer_groups
+        read = None if groups is None else lambda timeline: groups().replay(timeline)
+        replay = GroupReplay(shard.timeline, read)
         self._read_groups = replay.groups
         self._read_consumer_groups = replay.consumer_groups
         self._in_transaction = replay.in_transaction  # producer id -> groups, maybe of the past
@@ -353,10 +328,9 @@ class GroupMachine:
     def finish_load(self) -> Generator[None, None, bool]:
         """Put the groups together."""
         for consumer_group, offsets in self._read_consumer_groups():
-            assert self._store.given is not None
-            self._loaded[consumer_group.group_id] = CoordinatedConsumerGroup(
-                consumer_group, self._shard, offsets, self._store.given
-            )
+            assert self._store.consumer_groups is not None
+            made = self._store.consumer_groups().made(consumer_group, self._shard, offsets)
+            self._loaded[consumer_group.group_id] = made
             yield
         for group in self._read_groups():
             self._loaded[group.group_id] = ClassicGroup(group, self._shard, self._store.config)

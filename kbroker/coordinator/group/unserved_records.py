@@ -1,5 +1,6 @@
 """The kinds of records of groups that kbroker keeps as they are: those of share groups (KIP-932)
-and of streams groups (KIP-1071). Pure.
+and of streams groups (KIP-1071), and those of consumer groups (KIP-848) as long as it serves none.
+Pure.
 
 The log has them after a directory of Kafka 4 was taken over. Their keys name them, the cleaner
 keeps the newest of each key as of any other, and a broker of Kafka 4 finds them again.
@@ -28,10 +29,27 @@ KINDS = {
 }
 """Kafka's names, by the first two bytes of a key; 9 and 18 were written before Kafka 4.1."""
 
+OF_CONSUMER_GROUPS = {
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    16: "ConsumerGroupRegularExpression",
+}
+"""Those of consumer groups, which are known here without what reads them."""
+
+
+def is_of_consumer_group(key: bytes) -> bool:
+    """Whether a record belongs to a consumer group. ProtocolError for bytes that are no key."""
+    return version_of(key) in OF_CONSUMER_GROUPS
+
 
 def not_taken(key: bytes) -> ProtocolError:
     """Why a group cannot make anything of a record: it is kept, or nobody knows its kind."""
     kind = version_of(key)
-    if kind in KINDS:
-        return KeptRecordError(KINDS[kind])
-    return ProtocolError("a kind of record other than offsets and classic groups")
+    name = KINDS.get(kind) or OF_CONSUMER_GROUPS.get(kind)
+    if name is not None:
+        return KeptRecordError(name)
+    return ProtocolError(f"of a kind that nobody knows, {kind}")

@@ -32,11 +32,8 @@ from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
 from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.controller.state_machines.feature_needs import first_levels
-from kbroker.coordinator.group_coordinator import (
-    ConsumerGroupServices,
-    CoordinatorServices,
-    GroupCoordinator,
-)
+from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
+from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.offsets.legacy_offsets import ZkLegacyOffsets
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
@@ -457,6 +454,8 @@ def _groups(
             consumer_groups=_consumer_groups(storage.config, data),
         ),
     )
+    if groups.serves_consumer_groups and not storage.config.consumer_group.has_usual_assignors:
+        groups.check_assignors()
     data.replicas.leadership.add_leadership_listener(groups.on_leadership_change)
     data.replicas.leadership.add_deletion_listener(groups.on_partitions_deleted)
     return groups
@@ -466,13 +465,11 @@ def _consumer_groups(config: KafkaConfig, data: DataParts) -> ConsumerGroupServi
     """Return the services of groups of the consumer protocol, None if none are served."""
     if not serves_consumer_groups():
         return None
-    from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
-
     groups = config.consumer_group
     return ConsumerGroupServices(
         settings_of=data.group_configs.of_group,
         max_size=groups.group_consumer_max_size,
-        assignors=assignors_named(groups.group_consumer_assignors),
+        assignors=groups.group_consumer_assignors,
         pattern_refresh_ms=groups.group_consumer_regex_refresh_interval_ms,
     )
 

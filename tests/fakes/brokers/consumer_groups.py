@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
 from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
-from kbroker.coordinator.group_coordinator import ConsumerGroupServices
+from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -44,7 +43,7 @@ def consumer_groups(
     return ConsumerGroupServices(
         settings_of=lambda _: settings,
         max_size=max_size,
-        assignors=assignors_named(assignors),
+        assignors=assignors,
         large_target=large_target,
         pattern_refresh_ms=pattern_refresh_ms,
     )

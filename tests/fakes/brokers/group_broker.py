@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.coordinator.group_coordinator import (
     Caller,
-    ConsumerGroupServices,
     CoordinatorServices,
     GroupCoordinator,
 )

@@ -195,6 +195,16 @@ def test_only_topics_that_have_changed_are_told(cache, news):
     assert news == [{"t", "u"}, {"u"}]
 
 
+def test_what_changed_before_somebody_wants_to_know_is_not_told(cache):
+    cache.update(update_metadata(("t", partition_metadata())))
+    heard: list[set[str]] = []
+    cache.on_topics_changed = lambda names: heard.append(set(names))
+
+    cache.update(update_metadata(("u", partition_metadata())))
+
+    assert heard == [{"u"}]
+
+
 def test_a_rack_stays_while_its_broker_is_down_and_a_new_one_is_news_of_all_topics(cache, news):
     def of(*racks: str) -> UpdateMetadataRequest:
         known = dict(enumerate(racks))

@@ -51,7 +51,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Own]]:
 def broker() -> Iterator[GroupBroker]:
     found = GroupBroker(consumer_groups=consumer_groups(assignors=(OWN, "uniform")))
     yield found
-    found.groups.store.own_targets.stop()
+    found.groups.consumer_groups.groups.own_targets.stop()
 
 
 async def joined(broker: GroupBroker, name: str, **fields: Any) -> MemberOf:
@@ -141,8 +141,10 @@ async def test_a_first_member_that_is_refused_leaves_no_group(
 
 async def test_nobody_waits_for_one_that_hangs(broker: GroupBroker, own: type[Own]) -> None:
     other = await joined(broker, "m0", server_assignor="uniform")
-    broker.groups.store.own_targets.stop()
-    broker.groups.store.own_targets = OwnTargets(broker.time.target.monotonic_ms, answer_s=0.01)
+    broker.groups.consumer_groups.groups.own_targets.stop()
+    broker.groups.consumer_groups.groups.own_targets = OwnTargets(
+        broker.time.target.monotonic_ms, answer_s=0.01
+    )
     own.may_go.clear()
     member = MemberOf(broker, "m1", group_id="h")
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.coordinator.consumer_group.record_reading import SCHEMAS
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH, CommittedOffset
@@ -28,6 +29,7 @@ from kbroker.coordinator.group.records import (
     read_offset_commit_value,
 )
 from kbroker.coordinator.group.replay import GroupReplay
+from kbroker.coordinator.group.unserved_records import OF_CONSUMER_GROUPS
 from kbroker.coordinator.runtime.batch_append import METADATA_BATCH, OFFSET_BATCH
 from kbroker.coordinator.runtime.partition_replay import PartitionReplay
 from kbroker.coordinator.runtime.versioned_record import versioned
@@ -53,15 +55,16 @@ def log_bytes(version: str, partition: int) -> bytes:
 
 
 def replayed(version: str) -> tuple[dict[str, Group], Counter[str]]:
-    """The groups, and how many records were passed over for which reason."""
-    replay, passed_over = GroupReplay(), Counter()
+    """The groups, and how many records of which kinds were kept for others."""
+    replay, kept = GroupReplay(), Counter()
     for partition in range(3):
         log = OffsetsLog(log_bytes(version, partition))
         reading = PartitionReplay(TopicPartition(GROUP_METADATA_TOPIC, partition), log, replay)
         for _ in reading.steps():
             pass
-        passed_over += reading.not_understood
-    return {group.group_id: group for group in replay.groups()}, passed_over
+        assert not reading.not_understood
+        kept += reading.kept
+    return {group.group_id: group for group in replay.groups()}, kept
 
 
 def expected(version: str) -> list[dict]:
@@ -124,12 +127,19 @@ def test_an_open_transaction_leaves_its_offset_unstable(version: str) -> None:
     assert len(pending) == 1
 
 
-def test_records_of_the_consumer_protocol_are_skipped_and_counted() -> None:
+def test_records_of_the_consumer_protocol_are_kept_and_counted_where_they_are_not_served() -> None:
     _, of_3_9 = replayed("3.9.2")
     _, of_4_3 = replayed("4.3.1")
 
     assert not of_3_9
-    assert list(of_4_3) == ["a kind of record other than offsets and classic groups"]
+    assert set(of_4_3) <= set(OF_CONSUMER_GROUPS.values())
+    assert of_4_3["ConsumerGroupMetadata"] > 0
+
+
+def test_the_kinds_of_consumer_groups_are_those_that_are_read_where_they_are_served() -> None:
+    layouts = {int(kind): f"{key.__name__}" for kind, (key, _) in SCHEMAS.items()}
+
+    assert {kind: f"{name}Key" for kind, name in OF_CONSUMER_GROUPS.items()} == layouts
 
 
 @pytest.mark.parametrize("partition", range(3))

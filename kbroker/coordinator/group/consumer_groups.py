@@ -1,0 +1,96 @@
+"""ConsumerGroups: makes the groups of the consumer protocol (KIP-848) of one broker, and wakes them
+when their topics change.
+
+Law: these groups are made here alone. Whoever serves all kinds of groups imports neither this nor
+the machine below it: that happens with the first heartbeat of a member, or the first record of such
+a group, as most brokers meet none and would pay with megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Collection, Mapping
+
+from kbroker.coordinator.consumer_group.assignors.assignor import Assignment
+from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
+from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
+from kbroker.coordinator.consumer_group.step import Surroundings, TargetJob
+from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
+from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.cluster_topics import ClusterTopics
+from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
+from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
+from kbroker.coordinator.group.offsets import GroupOffsets
+from kbroker.coordinator.group.own_targets import OwnTargets
+from kbroker.coordinator.group.store import GroupShard, GroupStore
+from kbroker.coordinator.group.timely_matches import timely_matches
+from kbroker.coordinator.runtime.timeline import Timeline
+from kbroker.replication.metadata_cache import MetadataCache
+
+
+class ConsumerGroups:
+    """Owned by the event loop; `given` is what each of these groups is given."""
+
+    def __init__(
+        self, store: GroupStore, metadata: MetadataCache, services: ConsumerGroupServices
+    ) -> None:
+        """Raises ConfigError for assignors that cannot be had."""
+        self.store = store
+        self.own_targets = OwnTargets(store.runtime.monotonic_ms)
+        self._followers = TopicFollowers()
+        self.follow = self._followers.follow
+        self._topics = ClusterTopics(metadata)
+        self.given = Surroundings(
+            settings_of=services.settings_of,
+            max_size=services.max_size,
+            topics=self._topics,
+            assignors=assignors_named(services.assignors),
+            large_target=services.large_target,
+            pattern_refresh_ms=services.pattern_refresh_ms,
+            match=services.match or timely_matches,
+        )
+        metadata.on_topics_changed = self._topics_changed
+
+    def create(self, group_id: str) -> CoordinatedConsumerGroup:
+        """A new group, as GroupStore.create."""
+        home = self.store.home_of(group_id)
+        made = self.made(ConsumerGroup(group_id, home.timeline), home, GroupOffsets(home.timeline))
+        self.store.keep(made)
+        return made
+
+    def take_over(self, classic: ClassicGroup) -> CoordinatedConsumerGroup:
+        """Put a group in the place of an empty classic one, whose offsets it has. The classic one
+        comes back if the log refuses that.
+        """
+        home = classic.home
+        made = self.made(ConsumerGroup(classic.group_id, home.timeline), home, classic.offsets)
+        made.before = classic
+        self.store.keep(made)
+        return made
+
+    def made(
+        self, group: ConsumerGroup, home: GroupShard, offsets: GroupOffsets
+    ) -> CoordinatedConsumerGroup:
+        """Return a group, also one that was loaded, which the store does not have yet."""
+        return CoordinatedConsumerGroup(group, home, offsets, self)
+
+    def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
+        """The target of each member, from an assignor of the operator's. Raises AssignorError."""
+        return self.own_targets.compute(group_id, job)
+
+    def replay(self, timeline: Timeline) -> ConsumerGroupReplay:
+        """Return what reads their records."""
+        return ConsumerGroupReplay(timeline)
+
+    def _topics_changed(self, topics: Collection[str]) -> None:
+        """Topics have come or gone, or have another id, other partitions or racks: groups that
+        subscribe to them look at that with their next heartbeat.
+        """
+        self._topics.changed(topics)
+        for topic in topics:
+            for group_id in self._followers.of(topic):
+                found = self.store.find(group_id)
+                if not isinstance(found, CoordinatedConsumerGroup) or found.has_left(topic):
+                    self._followers.leave(topic, group_id)
+                else:
+                    found.attendance.must_look_at_topics = True
