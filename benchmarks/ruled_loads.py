@@ -40,7 +40,7 @@ def running(kind: str) -> Iterator[RunningBroker]:
         "allow.everyone.if.no.acl.found": "true",
     }
     with _started(kind, settings) as broker:
-        _make_rules(broker)
+        make_rules(broker)
         yield broker
 
 
@@ -55,13 +55,14 @@ def _started(kind: str, settings: dict[str, str]) -> Iterator[RunningBroker]:
         yield broker
 
 
-def _make_rules(broker: RunningBroker) -> None:
+def make_rules(broker: RunningBroker, count: int = RULES) -> None:
+    """Have as many rules, each about a name or a beginning of its own, but for two."""
     anonymous = "User:ANONYMOUS"
     rules = [
         _allowed(kind, "*", PatternType.LITERAL, anonymous)
         for kind in (AclResourceType.TOPIC, AclResourceType.GROUP)
     ]
-    for number in range(RULES - len(rules)):
+    for number in range(count - len(rules)):
         pattern_type = PatternType.PREFIXED if number % 2 else PatternType.LITERAL
         name = f"kbroker-{number:05}"
         rules.append(

@@ -79,11 +79,11 @@ class AclRules:
         key = principal, host, name
         granted = of_type.decided.get(key)
         if granted is None:
-            granted = self._granted(principal, host, of_type, name)
+            granted = of_type.decided_before.get(key)
+            if granted is None:
+                granted = self._granted(principal, host, of_type, name)
             if len(name) <= _LONGEST_REMEMBERED:
-                if len(of_type.decided) >= KNOWN_MAX:
-                    del of_type.decided[next(iter(of_type.decided))]
-                of_type.decided[key] = granted
+                of_type.remember(key, granted)
         return bool(granted >> operation & 1)
 
     def is_granted_somewhere(self, *asked: *Somewhere) -> bool:
@@ -154,7 +154,7 @@ class AclRules:
         for pattern, acls in changes.items():
             self._of_types[pattern.type].replace(pattern, acls)
         for of_type in self._of_types:
-            of_type.decided.clear()
+            of_type.decided, of_type.decided_before = {}, {}
         self._somewhere.clear()
 
     def _granted(self, principal: str, host: str, of_type: _OfType, name: str) -> int:
@@ -185,15 +185,17 @@ _NOTHING = 0, 0
 _ANYBODY = EVERYBODY, WILDCARD
 _Bits = dict[tuple[str, str], tuple[int, int]]
 _Names = dict[str, None]
+_Decided = dict[tuple[str, str, str], int]  # by principal, host and name
 
 
 class _OfPattern:
     """The rules of one pattern."""
 
-    __slots__ = ("_bits", "acls")
+    __slots__ = ("_bits", "_principals", "acls")
 
     def __init__(self, acls: Acls) -> None:
         self.acls = acls
+        self._principals: tuple[str, ...] = ()  # of the rules; made when needed, as most never are
         self._bits: _Bits | None = None
 
     def decided(self, principal: str, host: str) -> tuple[int, int]:
@@ -207,13 +209,19 @@ class _OfPattern:
                     allowed |= bits[0]
                     denied |= bits[1]
             return allowed, denied
-        principals, hosts = (principal, EVERYBODY), (host, WILDCARD)
-        for who, at, operation, permission in self.acls:
-            if who in principals and at in hosts:
-                if permission is _ALLOW:
-                    allowed |= _BITS[operation]
-                else:
-                    denied |= _BITS[operation]
+        if not self._principals:
+            self._principals = tuple(acl.principal for acl in self.acls)
+        whom, hosts = self._principals, (host, WILDCARD)
+        for who in (principal, EVERYBODY):
+            index = -1
+            for _ in range(whom.count(who)):  # which most rules are not about
+                index = whom.index(who, index + 1)
+                _, at, operation, permission = self.acls[index]
+                if at in hosts:
+                    if permission is _ALLOW:
+                        allowed |= _BITS[operation]
+                    else:
+                        denied |= _BITS[operation]
         return allowed, denied
 
     def _by_asker(self) -> _Bits:
@@ -234,10 +242,11 @@ class _OfPattern:
 class _OfType:
     """The rules about one kind of resource."""
 
-    __slots__ = ("_lengths", "_names", "decided", "literal", "prefixed")
+    __slots__ = ("_lengths", "_names", "decided", "decided_before", "literal", "prefixed")
 
     def __init__(self) -> None:
-        self.decided: dict[tuple[str, str, str], int] = {}  # by principal, host and name
+        self.decided: _Decided = {}
+        self.decided_before: _Decided = {}
         self.literal: dict[str, _OfPattern] = {}
         self.prefixed: dict[str, _OfPattern] = {}
         self._lengths: Counter[int] = Counter()  # of the prefixes
@@ -261,6 +270,14 @@ class _OfType:
                 found = self.prefixed.get(name[:length])
                 if found is not None:
                     yield found
+
+    def remember(self, key: tuple[str, str, str], granted: int) -> None:
+        """Keep a decision; those that nobody asked for meanwhile go, half of all at once: to take
+        the oldest out of a dict is a walk over all that went before it.
+        """
+        if len(self.decided) >= KNOWN_MAX // 2:
+            self.decided, self.decided_before = {}, self.decided
+        self.decided[key] = granted
 
     def replace(self, pattern: AclPattern, acls: Acls) -> None:
         """Take over all rules of a pattern."""
