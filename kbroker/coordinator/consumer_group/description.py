@@ -15,6 +15,7 @@ from kbroker.coordinator.consumer_group.consumer_group import NO_PARTITIONS, Con
 from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import Partitions
 from kbroker.coordinator.consumer_group.step import KnownTopics
+from kbroker.java_hash import java_hash, timeline_map_order
 from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 
 _CLASSIC, _CONSUMER = 0, 1  # types of members
@@ -42,9 +43,11 @@ class Description:
             group_state=group.stored_state.value,
             group_epoch=group.stored_metadata.epoch,
             assignment_epoch=group.stored_target_metadata.assignment_epoch,
-            assignor_name=max(counts, key=lambda name: counts[name])
-            if counts
-            else default_assignor,
+            assignor_name=max(
+                timeline_map_order(counts, java_hash),
+                key=lambda name: counts[name],
+                default=default_assignor,
+            ),
         )
 
     def topic_names(self) -> frozenset[str]:

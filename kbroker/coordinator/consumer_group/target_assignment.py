@@ -30,6 +30,7 @@ from kbroker.coordinator.consumer_group.record_values import (
 from kbroker.coordinator.consumer_group.step import ConsumerStep, TargetJob, TargetNeededError
 from kbroker.coordinator.runtime.effects import Compute
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.java_hash import hash_map_order, java_hash, timeline_map_order
 
 
 class Target(NamedTuple):
@@ -225,14 +226,21 @@ class _TopicIds:
 
 
 def _preferred(step: ConsumerStep, before: Member | None, after: Member | None) -> str | None:
-    """The assignor that most members ask for."""
+    """The assignor that most members ask for; of several, the first in the copy that Kafka makes of
+    its table.
+    """
     changes = [
         (member.metadata.server_assignor, by)
         for member, by in ((before, -1), (after, 1))
         if member is not None and member.metadata.server_assignor is not None
     ]
-    counts = counted(step.group.assignor_counts, *changes)
-    return max(counts, key=lambda name: counts[name]) if counts else None
+    known = step.group.assignor_counts
+    counts = counted(known, *changes)
+    if len(counts) <= 1:
+        return next(iter(counts), None)
+    come = dict.fromkeys([*timeline_map_order(known, java_hash), *counts])
+    in_order = [name for name in hash_map_order(come, len(known), java_hash) if name in counts]
+    return max(in_order, key=lambda name: counts[name], default=None)
 
 
 def _size(job: TargetJob) -> int:

@@ -90,6 +90,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
     __slots__ = ("_keeper", "attendance", "given", "group")
 
     kind: ClassVar[str] = CONSUMER
+    outlives_its_offsets: ClassVar[bool] = True  # as in Kafka 4.3
 
     def __init__(
         self,

@@ -52,6 +52,7 @@ class CoordinatedGroup(ABC):
     __slots__ = ("before", "group_id", "home", "offsets")
 
     kind: ClassVar[str]  # as ListGroups names it
+    outlives_its_offsets: ClassVar[bool] = False  # when they are deleted, not when they expire
 
     def __init__(self, group_id: str, home: Shard[Any], offsets: GroupOffsets) -> None:
         self.group_id = group_id

@@ -370,10 +370,12 @@ class OffsetCommits:
     ) -> None:
         """Forget offsets, those on their way in transactions too."""
         recorded = coordinated.offsets.recorded(doomed)
-        if recorded:
-            self._clean_up(coordinated, recorded, settled)
-        else:
+        if not recorded:
             settled(NO_ERROR)
+        elif coordinated.outlives_its_offsets:
+            self._write_off(coordinated, recorded, settled)
+        else:
+            self._clean_up(coordinated, recorded, settled)
 
     def _clean_up(
         self,
@@ -389,9 +391,14 @@ class OffsetCommits:
         if coordinated.is_empty and has_nothing and self._may_forget(coordinated):
             self._bury(coordinated, doomed, settled)
         elif doomed:
-            tombstones = _offset_tombstones(coordinated.group_id, doomed)
-            removal = _removal(offsets, doomed)
-            self._store.write_tombstones(coordinated, tombstones, removal, settled)
+            self._write_off(coordinated, doomed, settled)
+
+    def _write_off(
+        self, coordinated: CoordinatedGroup, doomed: list[TopicPartition], settled: Settled
+    ) -> None:
+        tombstones = _offset_tombstones(coordinated.group_id, doomed)
+        removal = _removal(coordinated.offsets, doomed)
+        self._store.write_tombstones(coordinated, tombstones, removal, settled)
 
     def _bury(
         self,

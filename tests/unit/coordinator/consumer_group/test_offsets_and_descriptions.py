@@ -104,6 +104,19 @@ def test_offsets_of_topics_that_members_follow_stay(broker: GroupBroker) -> None
     assert codes == {T0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, other: ErrorCode.NONE}
 
 
+def test_an_empty_group_stays_when_an_administrator_deletes_its_last_offset(
+    broker: GroupBroker,
+) -> None:
+    member = in_third_epoch(broker)
+    commit(broker, "m1", None, 3)
+    member.send(member_epoch=-1)
+
+    assert broker.groups.delete_offsets("g", [T0]) == {T0: ErrorCode.NONE}
+
+    assert broker.groups.store.find("g") is not None
+    assert len(broker.restarted(consumer_groups=consumer_groups()).groups.store) == 1
+
+
 def test_an_empty_group_goes_with_its_last_offset_when_that_expires(broker: GroupBroker) -> None:
     member = in_third_epoch(broker)
     commit(broker, "m1", None, 3)

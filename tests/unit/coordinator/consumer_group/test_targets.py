@@ -94,6 +94,14 @@ def test_members_choose_the_assignor() -> None:
     assert broker.groups.consumer_groups.describe("g").group.assignor_name == "range"
 
 
+def test_of_two_assignors_with_as_many_members_the_one_that_kafka_shows_is_shown() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    MemberOf(broker, "m1").join(server_assignor="range")
+    MemberOf(broker, "m2").join(server_assignor="uniform")
+
+    assert broker.groups.consumer_groups.describe("g").group.assignor_name == "uniform"
+
+
 def test_a_refused_first_heartbeat_leaves_no_group() -> None:
     broker = GroupBroker(consumer_groups=consumer_groups())
     broker.replicas.error = ErrorCode.NOT_ENOUGH_REPLICAS
