@@ -7,7 +7,7 @@ from __future__ import annotations
 import concurrent.futures
 import time
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -19,18 +19,20 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.clients.every_client import make_topic
+from compat_tests.clients.raw_connection import RawConnection
 from compat_tests.matrix.serving.serve import Record
 from compat_tests.running.waiting import until
 
 T = TypeVar("T")
 PATIENCE_S = 30.0
+CONSUMER_GROUP_DESCRIBE = 69
 
 
 class Reference:
     """Prepares topics and looks at them and at groups."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._common = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(self._common)
         self._made: list[str] = []
         self._consumer = Consumer({
@@ -120,6 +122,33 @@ class Reference:
             return []
         return sorted(len(member.assignment.topic_partitions) for member in described.members)
 
+    def owned_of_new(self, group: str) -> list[int]:
+        """The same of a group of the new protocol; nothing while a member is not at its target."""
+        members = self._described(group)
+        if any(each.assignment != each.target_assignment for each in members):
+            return []
+        return sorted(map(_count, members))
+
+    def by_instance(self, group: str) -> dict[str, list[int]]:
+        """The partitions of each static member of a group of the new protocol."""
+        return {
+            each.instance_id or "": sorted(
+                partition
+                for topic in each.assignment.topic_partitions
+                for partition in topic.partitions
+            )
+            for each in self._described(group)
+        }
+
+    def _described(self, group: str) -> list[Any]:
+        """The members of a group of the new protocol, which librdkafka does not describe."""
+        connection = RawConnection(self._common["bootstrap.servers"])
+        answer = connection.call(
+            CONSUMER_GROUP_DESCRIBE, 0, group_ids=[group], include_authorized_operations=False
+        )
+        connection.close()
+        return list(answer.groups[0].members)
+
     def committed(self, group: str) -> int:
         """The sum of a group's offsets."""
         request = [ConsumerGroupTopicPartitions(group)]
@@ -140,6 +169,10 @@ class Reference:
     def close(self) -> None:
         """Close the connections."""
         self._consumer.close()
+
+
+def _count(member: Any) -> int:
+    return sum(len(topic.partitions) for topic in member.assignment.topic_partitions)
 
 
 def _patiently(call: Callable[[], T]) -> T:

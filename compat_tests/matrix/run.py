@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from subprocess import SubprocessError
 
+from compat_tests.matrix import new_groups
 from compat_tests.matrix.cells import Cell, State
 from compat_tests.matrix.client import Client
 from compat_tests.matrix.program import ClientError, Program, ProgramError
@@ -120,6 +121,8 @@ def _outcome(stage: Stage, name: str) -> tuple[State, str]:
 def _lack(client: Client, scenario: str) -> Cell | None:
     """The cell of a scenario that the client has nothing for, whatever broker it is."""
     reason = client.lacks.get(scenario)
+    if reason is None and scenario in new_groups.SCENARIOS:
+        reason = client.lacks.get("new groups")
     return None if reason is None else _cell(client, scenario, State.NOT_IN_CLIENT, reason)
 
 

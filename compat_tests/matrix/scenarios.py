@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from compat_tests.clients.every_client import samples
 from compat_tests.clients.raw_connection import RawConnection
+from compat_tests.matrix import new_groups
+from compat_tests.matrix.membership import distinct, join, leave
 from compat_tests.matrix.serving.serve import Record, to_json
 from compat_tests.matrix.stage import LackError, Stage, numbers, same, values
 
@@ -92,12 +94,12 @@ def groups(assignor: str) -> Scenario:
         topic = group = stage.reference.create(stage.name, PARTITIONS)
         stage.reference.write(topic, numbers(0, 240, PARTITIONS))
         join(stage, "one", group, assignor)
-        stage.until("the first member reads 240 records", lambda: _distinct(stage, "one") == 240)
+        stage.until("the first member reads 240 records", lambda: distinct(stage, "one") == 240)
         join(stage, "two", group, assignor)
         stage.shared(group, [PARTITIONS // 2] * 2, "one", "two")
         stage.reference.write(topic, numbers(240, 240, PARTITIONS))
-        stage.until("both read 480 records", lambda: _distinct(stage, "one", "two") == 480)
-        assert _distinct(stage, "two") > 0, "the second member read nothing"
+        stage.until("both read 480 records", lambda: distinct(stage, "one", "two") == 480)
+        assert distinct(stage, "two") > 0, "the second member read nothing"
         before = set(leave(stage, "one"))
         stage.shared(group, [PARTITIONS], "two")
         stage.reference.write(topic, numbers(480, 120, PARTITIONS))
@@ -110,7 +112,7 @@ def groups(assignor: str) -> Scenario:
         assert committed == 600, f"{committed} records are committed, not 600"
         stage.reference.write(topic, numbers(600, 60, PARTITIONS))
         join(stage, "three", group, assignor)
-        stage.until("the group goes on", lambda: _distinct(stage, "three") == 60)
+        stage.until("the group goes on", lambda: distinct(stage, "three") == 60)
         again = leave(stage, "three")
         assert len(again) == 60, f"the group read {len(again)} records when it went on, not 60"
 
@@ -125,7 +127,7 @@ def group_admin(stage: Stage) -> None:
     stage.reference.write(topic, numbers(0, 30, 2))
     if stage.can("groups"):
         join(stage, "one", group)
-        stage.until("the member reads", lambda: _distinct(stage, "one") == 30)
+        stage.until("the member reads", lambda: distinct(stage, "one") == 30)
         stage.shared(group, [2], "one")
         described = stage.program.ask("describe_group", group=group)
         assert described["members"] == 1, f"the group has {described['members']} members, not 1"
@@ -254,18 +256,8 @@ def restart(stage: Stage) -> None:
     if idempotent:
         assert found == values(wanted), f"{len(found)} records were stored instead of 40"
     if grouped:
-        stage.until("the member reads all", lambda: _distinct(stage, "one") == 40)
+        stage.until("the member reads all", lambda: distinct(stage, "one") == 40)
         leave(stage, "one")
-
-
-def join(stage: Stage, member: str, group: str, assignor: str = "eager") -> None:
-    """Let a consumer of the client join the group, which reads the topic of the same name."""
-    stage.program.ask("join", member=member, group=group, topic=group, assignor=assignor)
-
-
-def leave(stage: Stage, member: str) -> list[str]:
-    """Let it leave; the values that it has seen."""
-    return list(stage.program.ask("leave", member=member))
 
 
 _FIRST_MS = (int(time.time()) - 3_600) * 1_000  # much older ones may be deleted at any moment
@@ -277,6 +269,7 @@ SCENARIOS: dict[str, Scenario] = {
     "times": times,
     "groups": groups("eager"),
     "cooperative groups": groups("cooperative"),
+    **new_groups.SCENARIOS,
     "group admin": group_admin,
     "topics": topics,
     "deleting records": deleting_records,
@@ -285,10 +278,6 @@ SCENARIOS: dict[str, Scenario] = {
     "errors": errors,
     "restart": restart,
 }
-
-
-def _distinct(stage: Stage, *members: str) -> int:
-    return len({v for member in members for v in stage.program.ask("seen", member=member)})
 
 
 def _samples(stage: Stage, count: int) -> list[Record]:

@@ -71,9 +71,12 @@ class Stage:
         """Wait for what must come. Raises AssertionError with `what`."""
         until(lambda: bool(condition()), what, WAIT_S)
 
-    def shared(self, group: str, wanted: list[int], *members: str) -> None:
-        """Wait until each member of a group has as many partitions as are wanted; `members` are
-        asked what they see, and tell where they have failed.
+    def shared(
+        self, group: str, wanted: list[int], *members: str,
+        owned: Callable[[str], list[int]] | None = None,
+    ) -> None:  # fmt: skip
+        """Wait until each member of a group has as many partitions as are wanted, which `owned`
+        tells; `members` are asked what they see, and tell where they have failed.
         """
         last: list[int] = []
 
@@ -81,7 +84,7 @@ class Stage:
             nonlocal last
             for member in members:
                 self.program.ask("seen", member=member)
-            last = self.reference.owned(group)
+            last = (owned or self.reference.owned)(group)
             return last == wanted
 
         try:

@@ -72,6 +72,8 @@ type request struct {
 	Member       string
 	Group        string
 	Assignor     string
+	Instance     string
+	Pattern      string
 	Transactions []transaction
 }
 

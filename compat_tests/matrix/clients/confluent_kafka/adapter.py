@@ -32,15 +32,15 @@ OFFSET_OUT_OF_RANGE = 1
 class Member(threading.Thread):
     """A consumer of a group that commits what it has seen."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, assignor: str) -> None:
+    def __init__(self, bootstrap: str, group: str, topic: str, settings: dict[str, Any]) -> None:
         super().__init__(daemon=True)
         self.seen: list[str] = []
         self.leaves = threading.Event()
         self._topic = topic
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
-            "enable.auto.commit": False, "session.timeout.ms": 10_000, "heartbeat.interval.ms": 200,
-            "partition.assignment.strategy": ASSIGNORS[assignor], "log_level": 0,
+            "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 1_000, "log_level": 0,
+            **settings,
         })  # fmt: skip
         self.start()
 
@@ -182,8 +182,18 @@ class ConfluentKafka:
         consumer.close()
         return int(found.offset)
 
-    def join(self, member: str, group: str, topic: str, assignor: str) -> None:
-        self._members[member] = Member(self._bootstrap, group, topic, assignor)
+    def join(
+        self, member: str, group: str, topic: str, assignor: str, instance: str = "", pattern: str = ""
+    ) -> None:  # fmt: skip
+        settings: dict[str, Any] = {"group.protocol": "consumer"}
+        if assignor in ASSIGNORS:
+            settings = {
+                "partition.assignment.strategy": ASSIGNORS[assignor],
+                "session.timeout.ms": 10_000, "heartbeat.interval.ms": 200,
+            }  # fmt: skip
+        if instance:
+            settings["group.instance.id"] = instance
+        self._members[member] = Member(self._bootstrap, group, pattern or topic, settings)
 
     def seen(self, member: str) -> list[str]:
         return self._members[member].seen

@@ -14,7 +14,7 @@ let readers = 0
 
 async function follow(groupId, topic, options, eachMessage) {
   const consumer = kafka.consumer({
-    kafkaJS: { groupId, fromBeginning: true, sessionTimeout: 10_000, heartbeatInterval: 200, autoCommitInterval: 50, ...options.kafkaJS },
+    kafkaJS: { groupId, fromBeginning: true, autoCommitInterval: 50, ...options.kafkaJS },
     ...options.own,
   })
   await consumer.connect()
@@ -23,10 +23,15 @@ async function follow(groupId, topic, options, eachMessage) {
   return consumer
 }
 
-async function join({ group, topic, assignor }, see) {
+const quick = { sessionTimeout: 10_000, heartbeatInterval: 200 }
+
+async function join({ group, topic, assignor, instance, pattern }, see) {
   const { cooperativeSticky, roundRobin } = PartitionAssigners
   const partitionAssigners = [assignor === 'cooperative' ? cooperativeSticky : roundRobin]
-  const consumer = await follow(group, topic, { kafkaJS: { partitionAssigners } }, async ({ message }) => see(message.value.toString()))
+  const options = assignor === 'consumer' ? { own: { 'group.protocol': 'consumer' } } : { kafkaJS: { ...quick, partitionAssigners } }
+  if (instance) options.own['group.instance.id'] = instance
+  const wanted = pattern ? new RegExp(pattern) : topic
+  const consumer = await follow(group, wanted, options, async ({ message }) => see(message.value.toString()))
   return async () => {
     await sleep(200) // the last commit is on its way
     await consumer.disconnect()
@@ -35,7 +40,7 @@ async function join({ group, topic, assignor }, see) {
 
 async function read({ topic, start, count, committed }) {
   const found = []
-  const options = { kafkaJS: { readUncommitted: !committed } }
+  const options = { kafkaJS: { ...quick, readUncommitted: !committed } }
   const consumer = await follow(`${topic}-reader-${readers++}`, topic, options, async ({ message }) => {
     if (Number(message.offset) >= start && found.length < count) {
       found.push({ ...message, partition: 0, headers: toPairs(message.headers) })

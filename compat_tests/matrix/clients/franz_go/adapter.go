@@ -165,10 +165,22 @@ type franzMember struct {
 
 func (f *franz) join(r request, seen *values) member {
 	balancers := map[string]kgo.GroupBalancer{"eager": kgo.RangeBalancer(), "cooperative": kgo.CooperativeStickyBalancer()}
-	m := &franzMember{seen: seen, consumer: connect(f.address,
-		kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.Balancers(balancers[r.Assignor]),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200*time.Millisecond))}
+	options := []kgo.Opt{kgo.ConsumerGroup(r.Group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(200 * time.Millisecond)}
+	if r.Assignor == "consumer" {
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	} else {
+		options = append(options, kgo.Balancers(balancers[r.Assignor]))
+	}
+	if r.Instance != "" {
+		options = append(options, kgo.InstanceID(r.Instance))
+	}
+	if r.Pattern != "" {
+		options = append(options, kgo.ConsumeRegex(), kgo.ConsumeTopics(r.Pattern))
+	} else {
+		options = append(options, kgo.ConsumeTopics(r.Topic))
+	}
+	m := &franzMember{seen: seen, consumer: connect(f.address, options...)}
 	m.done.Go(m.run)
 	return m
 }

@@ -248,20 +248,49 @@ public final class Modern implements Serve.Calls {
         private final String topic;
         private final String group;
         private final String assignor;
+        private final String instance;
+        private final String pattern;
 
         Consuming(String topic, Map<String, Object> request) {
             this.topic = topic;
             this.group = (String) request.get("group");
-            this.assignor = request.get("assignor").equals("eager") ? "RangeAssignor" : "CooperativeStickyAssignor";
+            this.assignor = (String) request.get("assignor");
+            this.instance = (String) request.get("instance");
+            this.pattern = (String) request.get("pattern");
             start();
+        }
+
+        private KafkaConsumer<byte[], byte[]> member() {
+            Properties settings = settings("group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "false");
+            if (assignor.equals("consumer")) {
+                settings.put("group.protocol", "consumer");
+            } else {
+                settings.put("heartbeat.interval.ms", "200");
+                settings.put("session.timeout.ms", "10000");
+                settings.put("partition.assignment.strategy",
+                        ASSIGNORS + (assignor.equals("eager") ? "RangeAssignor" : "CooperativeStickyAssignor"));
+            }
+            if (instance != null) {
+                settings.put("group.instance.id", instance);
+            }
+            return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        }
+
+        /** Patterns that the broker applies came with 4.0. */
+        private void subscribe(KafkaConsumer<byte[], byte[]> consumer) throws Exception {
+            if (pattern == null) {
+                consumer.subscribe(Collections.singletonList(topic));
+                return;
+            }
+            Class<?> kind = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            KafkaConsumer.class.getMethod("subscribe", kind)
+                    .invoke(consumer, kind.getConstructor(String.class).newInstance(pattern));
         }
 
         @Override
         void consume() throws Exception {
-            try (KafkaConsumer<byte[], byte[]> consumer = consumer(
-                    "group.id", group, "auto.offset.reset", "earliest", "heartbeat.interval.ms", "200",
-                    "session.timeout.ms", "10000", "partition.assignment.strategy", ASSIGNORS + assignor)) {
-                consumer.subscribe(Collections.singletonList(topic));
+            try (KafkaConsumer<byte[], byte[]> consumer = member()) {
+                subscribe(consumer);
                 while (!leaves) {
                     ConsumerRecords<byte[], byte[]> polled = poll(consumer);
                     for (ConsumerRecord<byte[], byte[]> one : polled) {

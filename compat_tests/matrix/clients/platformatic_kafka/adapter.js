@@ -54,8 +54,9 @@ async function transact({ name, topic, transactions }) {
   await producer.close()
 }
 
-async function join({ group, topic }, see) {
-  const consumer = new Consumer({ ...common, groupId: group, sessionTimeout: 10_000, heartbeatInterval: 200, maxWaitTime: 100 })
+async function join({ group, topic, assignor }, see) {
+  const timing = assignor === 'consumer' ? { groupProtocol: 'consumer' } : { sessionTimeout: 10_000, heartbeatInterval: 200 }
+  const consumer = new Consumer({ ...common, groupId: group, maxWaitTime: 100, ...timing })
   const stream = await consumer.consume({
     topics: [topic], mode: MessagesStreamModes.COMMITTED, fallbackMode: 'earliest', autocommit: 50,
   })
