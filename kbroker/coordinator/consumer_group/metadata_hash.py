@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
-from struct import Struct
+from struct import Struct, pack
 from uuid import UUID
 
 from kbroker.java_hash import java_order
@@ -40,14 +40,15 @@ def topic_hash(
     """
     whole = topic_id.int
     parts = [_MAGIC, _half(whole >> 64), _half(whole), *_text(name), _INT(partition_count)]
+    if not racks:
+        parts.append(pack(f"<{partition_count}i", *range(partition_count)))
+        return _hashed(b"".join(parts))
     known: dict[tuple[str, ...], bytes] = {}  # a few, for many partitions
     for partition in range(partition_count):
-        parts.append(_INT(partition))
-        if racks:
-            of_partition = tuple(racks[partition])
-            if of_partition not in known:
-                known[of_partition] = _racks(of_partition)
-            parts.append(known[of_partition])
+        of_partition = tuple(racks[partition])
+        if of_partition not in known:
+            known[of_partition] = _racks(of_partition)
+        parts += _INT(partition), known[of_partition]
     return _hashed(b"".join(parts))
 
 

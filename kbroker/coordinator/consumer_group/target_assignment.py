@@ -197,14 +197,13 @@ def _make_job(
             topic_ids=ids.of(member),
             assigned=group.target(owner),  # type: ignore[arg-type]  # sets, as they are read so
         )
-    everywhere = {topic_id for spec in specs.values() for topic_id in spec.topic_ids}
     name = _preferred(step, before, None if before is None else members.get(before.member_id))
     assignor = given.assignors.get(name) if name else None
     return TargetJob(
         epoch=epoch,
         assignor=assignor or given.assignors.default,
         spec=GroupSpec(specs, kind),
-        topics=given.topics.topics(everywhere),
+        topics=given.topics.topics(ids.of_all()),
     )
 
 
@@ -223,6 +222,10 @@ class _TopicIds:
             ids = (self._topic_id(name) for name in names)
             found = self._known[names] = frozenset(each for each in ids if each is not None)
         return found
+
+    def of_all(self) -> set[UUID]:
+        """The ids of the topics that anybody subscribes to who was asked for."""
+        return set().union(*self._known.values())
 
 
 def _preferred(step: ConsumerStep, before: Member | None, after: Member | None) -> str | None:
@@ -245,6 +248,4 @@ def _preferred(step: ConsumerStep, before: Member | None, after: Member | None) 
 
 def _size(job: TargetJob) -> int:
     """About how much work it is."""
-    members = job.spec.members
-    topic_ids = {topic_id for spec in members.values() for topic_id in spec.topic_ids}
-    return len(members) + sum(max(0, job.topics.partition_count(each)) for each in topic_ids)
+    return len(job.spec.members) + job.topics.all_partitions

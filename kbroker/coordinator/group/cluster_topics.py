@@ -2,7 +2,7 @@
 
 Law: a topic has the id, partitions and racks that the metadata cache has. The rack of a broker that
 is down is the one it had: a restart moves no partition, and must not wake the groups that read it.
-Hashes are kept until their topic changes, as a group asks for those of all its topics.
+Hashes and racks are kept until their topic changes, as a group asks for those of all its topics.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class ClusterTopics:
     def __init__(self, metadata: MetadataCache) -> None:
         self._metadata = metadata
         self._hashes: dict[str, int] = {}
+        self._rack_sets: dict[str, list[frozenset[str]]] = {}
         self._known = set(metadata.topics())
         self.arrivals = 0
         self.topic_name = metadata.topic_name
@@ -31,6 +32,7 @@ class ClusterTopics:
         """Topics have come or gone, or have another id, other partitions or racks."""
         for name in names:
             self._hashes.pop(name, None)
+            self._rack_sets.pop(name, None)
             if not self._metadata.contains_topic(name):
                 self._known.discard(name)
             elif name not in self._known:
@@ -66,6 +68,12 @@ class ClusterTopics:
             for index in sorted(states)
         ]
 
+    def _racks_of_partitions(self, name: str) -> list[frozenset[str]]:
+        found = self._rack_sets.get(name)
+        if found is None:
+            found = self._rack_sets[name] = [frozenset(each) for each in self._racks(name)]
+        return found
+
     def topics(self, topic_ids: Collection[UUID]) -> Topics:
         """Return what an assignor may know of these topics."""
         counts, racks = {}, {}
@@ -75,5 +83,5 @@ class ClusterTopics:
                 continue
             counts[topic_id] = self._metadata.partition_count(name)
             if self._metadata.racks:
-                racks[topic_id] = [frozenset(each) for each in self._racks(name)]
+                racks[topic_id] = self._racks_of_partitions(name)
         return Topics(counts, racks)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from kbroker.java_hash import hash_map_order, java_hash, timeline_map_order
+
+_HASHES_KEPT = 1 << 15
 
 Assignment = Mapping[UUID, frozenset[int]]
 """The partitions of a member by topic id; a topic of which it has none is not there."""
@@ -52,8 +55,11 @@ def order_of_members(member_ids: Iterable[str], joining: str | None = None) -> l
 
     `joining`: one who is not among them yet.
     """
-    come = timeline_map_order(member_ids, java_hash)
-    return hash_map_order(come if joining is None else [*come, joining], 16, java_hash)
+    come = timeline_map_order(member_ids, member_hash)
+    return hash_map_order(come if joining is None else [*come, joining], 16, member_hash)
+
+
+member_hash = lru_cache(_HASHES_KEPT)(java_hash)  # a group asks for the same with each new target
 
 
 class Topics:
@@ -71,6 +77,11 @@ class Topics:
     def partition_count(self, topic_id: UUID) -> int:
         """Count the partitions of a topic; -1 stands for one that is not known."""
         return self._partition_counts.get(topic_id, -1)
+
+    @property
+    def all_partitions(self) -> int:
+        """The number of partitions of all of them."""
+        return sum(self._partition_counts.values())
 
     def __eq__(self, other: object) -> bool:
         return (

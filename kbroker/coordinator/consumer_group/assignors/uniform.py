@@ -13,10 +13,11 @@ from kbroker.coordinator.consumer_group.assignors.assignor import (
     GroupSpec,
     SubscriptionType,
     Topics,
+    member_hash,
 )
 from kbroker.coordinator.consumer_group.assignors.uniform_heterogeneous import assign_evenly
 from kbroker.coordinator.consumer_group.assignors.uniform_homogeneous import assign_equally
-from kbroker.java_hash import hash_map_order, java_hash
+from kbroker.java_hash import hash_map_order
 
 
 class UniformAssignor:
@@ -29,7 +30,7 @@ class UniformAssignor:
         """Return the new target of each member. Raises AssignorError."""
         if not spec.members:
             return {}
-        in_order = hash_map_order(spec.members, 16, java_hash)
+        in_order = hash_map_order(spec.members, 16, member_hash)
         spec = spec._replace(members={one: spec.members[one] for one in in_order})
         if spec.subscription_type is SubscriptionType.HOMOGENEOUS:
             return assign_equally(spec, topics)
