@@ -1,9 +1,10 @@
 """Sessions and rebalance timers of members of a consumer group.
 
-Pure. Law: a heartbeat moves a deadline and nothing else; the timer looks at it when it fires. A
-timer belongs to a member id, and does nothing to who has come in its place. Timers are kept beside
-the log, so a refused write may leave one that finds nothing to do; one that has led to it is set
-again.
+Pure. Law: a heartbeat moves a deadline and, mostly, nothing else; the timer looks at it when it
+fires. A deadline before the timer, as the group's session time has become shorter, moves that too.
+A timer belongs to a member id, and does nothing to who has come in its place. Timers are kept
+beside the log, so a refused write may leave one that finds nothing to do; one that has led to it is
+set again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def keep_alive(step: ConsumerStep, member_id: str) -> None:
     if session is None:
         session = sessions[member_id] = Session()
     session.deadline_ms = step.now.monotonic_ms + step.settings.session_timeout_ms
-    if not session.has_timer:
-        session.has_timer = True
+    if session.timer_ms is None or session.deadline_ms < session.timer_ms:
+        session.timer_ms = session.deadline_ms
         key = TimerKey(TimerKind.SESSION, member_id)
         step.effects.append(SetTimer(key, session.deadline_ms))
 
@@ -60,7 +61,7 @@ def restart(step: ConsumerStep) -> None:
     for member_id, member in step.group.members.items():
         if member_id not in attendance.sessions:
             deadline = step.now.monotonic_ms + _AGAIN_MS
-            attendance.sessions[member_id] = Session(deadline, has_timer=True)
+            attendance.sessions[member_id] = Session(deadline, deadline)
             step.effects.append(SetTimer(TimerKey(TimerKind.SESSION, member_id), deadline))
         is_revoking = member.current.state is MemberState.UNREVOKED_PARTITIONS
         if is_revoking and member_id not in attendance.revoking_epochs:
@@ -71,7 +72,7 @@ def close(step: ConsumerStep) -> None:
     """The group is not here any more: end all timers."""
     attendance = step.attendance
     for member_id, session in attendance.sessions.items():
-        if session.has_timer:
+        if session.timer_ms is not None:
             step.effects.append(CancelTimer(TimerKey(TimerKind.SESSION, member_id)))
     for member_id in attendance.revoking_epochs:
         step.effects.append(CancelTimer(TimerKey(TimerKind.REBALANCE, member_id)))
@@ -94,6 +95,7 @@ def _on_session_timer(step: ConsumerStep, key: TimerKey, member: Member | None) 
     if session is None:
         return
     if session.deadline_ms > step.now.monotonic_ms:
+        session.timer_ms = session.deadline_ms
         step.effects.append(SetTimer(key, session.deadline_ms))
         return
     del step.attendance.sessions[key.member_id]

@@ -102,7 +102,7 @@ class Session:
     """The life sign of a member: known to this coordinator only."""
 
     deadline_ms: float = 0.0  # monotonic
-    has_timer: bool = False
+    timer_ms: float | None = None  # when its timer fires, if it has one
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -157,6 +157,14 @@ class PatternJob:
     begun_ms: int  # Unix time
 
 
+class FailedTarget(NamedTuple):
+    """A target that was computed beside the loop, and came to nothing."""
+
+    reason: str | None  # why nobody can get one as the group is now; None if the log may take it
+    times: int  # one after the other
+    not_before_ms: float  # monotonic: another one is computed then
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Attendance:
     """Knowledge of a group that is not in the log: it begins again with each load."""
@@ -166,6 +174,7 @@ class Attendance:
     must_look_at_topics: bool = True  # since they were looked at, some may have changed
     looked_at_epoch: int = 0  # of the group, when its topics were looked at
     job: TargetJob | None = None  # whose result is waited for
+    failed: FailedTarget | None = None  # the last one
     pattern_job: PatternJob | None = None  # likewise
     arrivals_seen: int = -1  # of topics, when patterns were resolved last
     patterns_not_before_ms: float = 0.0  # monotonic: patterns are not resolved until then

@@ -27,10 +27,18 @@ from kbroker.coordinator.consumer_group.record_values import (
     RecordKind,
     TargetAssignmentMetadata,
 )
-from kbroker.coordinator.consumer_group.step import ConsumerStep, TargetJob, TargetNeededError
+from kbroker.coordinator.consumer_group.step import (
+    ConsumerStep,
+    FailedTarget,
+    TargetJob,
+    TargetNeededError,
+)
 from kbroker.coordinator.runtime.effects import Compute
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.java_hash import hash_map_order, java_hash, timeline_map_order
+
+TOO_LARGE = "it is larger than a batch of the log may be"
+_FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 60_000
 
 
 class Target(NamedTuple):
@@ -58,6 +66,9 @@ def next_target(step: ConsumerStep, group_epoch: int, before: Member, member: Me
     is_there = group.target_metadata.assignment_epoch >= group_epoch
     if is_there or step.attendance.job is not None or not _is_due(step):
         return last_target(step, member)
+    failed = step.attendance.failed
+    if failed is not None and step.now.monotonic_ms < failed.not_before_ms:
+        return _target_for_now(step, member, group_epoch, failed)
     job = _job(step, group_epoch, before, member)
     found = _found(step, job)
     if found is None:
@@ -73,7 +84,7 @@ def _found(step: ConsumerStep, job: TargetJob) -> Mapping[str, Assignment] | Non
         if not computed.job.is_as(job):
             return None  # the next heartbeat finds the group at rest, perhaps
         if isinstance(computed.found, AssignorError):
-            raise _refusal(job, computed.found)
+            raise _refusal(job.epoch, computed.found)
         return computed.found
     if job.is_own and step.can_wait:
         raise TargetNeededError(job)
@@ -84,13 +95,34 @@ def _found(step: ConsumerStep, job: TargetJob) -> Mapping[str, Assignment] | Non
     try:
         return job.assign()
     except AssignorError as error:
-        raise _refusal(job, error) from error
+        raise _refusal(job.epoch, error) from error
 
 
-def _refusal(job: TargetJob, error: AssignorError) -> KafkaError:
+def _target_for_now(
+    step: ConsumerStep, member: Member, group_epoch: int, failed: FailedTarget
+) -> Target:
+    """The last target of who has one; who has none is refused rather than left to wait."""
+    group = step.group
+    before = group.static_members.get(member.instance_id or "", member.member_id)
+    if failed.reason is None or before in group.targets:
+        return last_target(step, member)
+    raise _refusal(group_epoch, failed.reason)
+
+
+def target_failed(step: ConsumerStep, reason: str | None) -> None:
+    """A target that was computed beside the loop came to nothing: the next one waits, longer each
+    time.
+    """
+    before = step.attendance.failed
+    times = 1 if before is None else before.times + 1
+    wait_ms = min(_FIRST_WAIT_MS * 2 ** (times - 1), _LONGEST_WAIT_MS)
+    step.attendance.failed = FailedTarget(reason, times, step.now.monotonic_ms + wait_ms)
+
+
+def _refusal(epoch: int, reason: object) -> KafkaError:
     return KafkaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
-        f"Failed to compute a new target assignment for epoch {job.epoch}: {error}",
+        f"Failed to compute a new target assignment for epoch {epoch}: {reason}",
     )
 
 
@@ -106,14 +138,17 @@ def take_target(step: ConsumerStep, job: TargetJob, found: Mapping[str, Assignme
 
 
 def on_computed(step: ConsumerStep, job: TargetJob, found: Mapping[str, Assignment] | None) -> None:
-    """A target was computed beside the loop; None if its assignor failed, and then the next
-    heartbeat tries again. If the group has gone on meanwhile it needs another one.
+    """A target was computed beside the loop; None if its assignor failed. If the group has gone on
+    meanwhile it needs another one.
     """
     group, attendance = step.group, step.attendance
     if attendance.job is not job:
         return  # nobody waits for it any more
     attendance.job = None
-    if found is None or group.target_metadata.assignment_epoch >= group.epoch:
+    if found is None:
+        target_failed(step, "its assignor has failed")
+        return
+    if group.target_metadata.assignment_epoch >= group.epoch:
         return
     if group.epoch == job.epoch:
         take_target(step, job, found)

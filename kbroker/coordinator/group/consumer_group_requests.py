@@ -93,7 +93,7 @@ class ConsumerGroupRequests:
         try:
             check_request(request, api_version, self.groups.given.assignors)
             error = self._status(request.group_id)
-            if error is NO_ERROR and not _can_be_recorded(request):
+            if error is NO_ERROR and not _can_be_recorded(request, client_id):
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
             if error is not NO_ERROR:
                 return Response(error_code=int(error))
@@ -222,7 +222,7 @@ def _not_found(sentence: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, sentence)
 
 
-def _can_be_recorded(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _can_be_recorded(request: ConsumerGroupHeartbeatRequest, client_id: str) -> bool:
     """Whether every name fits into a record of the group."""
     names = (
         request.group_id,
@@ -231,6 +231,7 @@ def _can_be_recorded(request: ConsumerGroupHeartbeatRequest) -> bool:
         request.rack_id,
         request.server_assignor,
         request.subscribed_topic_regex,
+        client_id,
         *(request.subscribed_topic_names or ()),
     )
     return all(name is None or fits_a_record(name) for name in names)

@@ -31,7 +31,11 @@ from kbroker.coordinator.consumer_group.subscribed_patterns import (
     let_patterns_wait,
     on_resolved,
 )
-from kbroker.coordinator.consumer_group.target_assignment import on_computed
+from kbroker.coordinator.consumer_group.target_assignment import (
+    TOO_LARGE,
+    on_computed,
+    target_failed,
+)
 from kbroker.coordinator.group.coordinated_group import (
     FIRST_VERSION_WITH_EPOCHS,
     Beside,
@@ -122,7 +126,8 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
             if self.before is not None and not self.group.is_recorded:
                 records = [*self.before.ending().records, *records]
             decided = Decided(tuple(step.changes), correlation, response)
-            effects.append(Append(tuple(records), decided))
+            is_answered = correlation is not None
+            effects.append(Append(tuple(records), decided, is_answered))
         elif correlation is not None:
             effects.append(Reply(correlation, response))
         return effects
@@ -163,22 +168,23 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         step = self.step(now)
         if error is NO_ERROR or error in UNCONFIRMED:
             self.before = None
+            if self.attendance.failed is not None and _has_target(token.changes):
+                self.attendance.failed = None
         else:
-            self.attendance.job = None
-            if self._are_patterns_in(token.changes):
-                let_patterns_wait(step)
-            sessions.restart(step)
+            self._write_refused(step, token, error)
         if token.correlation is not None:
             response = token.response if error is NO_ERROR else refusal_of(error)
             step.effects.append(Reply(token.correlation, response))
         return step.effects
 
-    @staticmethod
-    def _are_patterns_in(changes: Iterable[Change]) -> bool:
-        return any(
-            kind is RecordKind.REGULAR_EXPRESSION and value is not None
-            for kind, _, value in changes
-        )
+    def _write_refused(self, step: ConsumerStep, token: Decided, error: ErrorCode) -> None:
+        self.attendance.job = None
+        if any(kind is RecordKind.REGULAR_EXPRESSION and value for kind, _, value in token.changes):
+            let_patterns_wait(step)
+        if _has_target(token.changes):
+            is_too_large = _APPEND_ERRORS.get(error) is ErrorCode.UNKNOWN_SERVER_ERROR
+            target_failed(step, TOO_LARGE if is_too_large else None)
+        sessions.restart(step)
 
     def timer_fired(self, key: Hashable, now: Instant) -> list[Effect]:
         assert isinstance(key, TimerKey)
@@ -368,6 +374,13 @@ def _topics_of(changes: Iterable[Change]) -> Iterator[str]:
             yield from value.subscribed_topic_names
         elif kind is RecordKind.REGULAR_EXPRESSION and value is not None:
             yield from value.topics
+
+
+def _has_target(changes: Iterable[Change]) -> bool:
+    return any(
+        kind is RecordKind.TARGET_ASSIGNMENT_METADATA and value is not None
+        for kind, _, value in changes
+    )
 
 
 def refusal_of(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:

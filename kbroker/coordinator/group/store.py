@@ -193,6 +193,8 @@ class GroupStore:
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE and isinstance(effect.token, EmptyGroupStored):
                 _log.warning("Empty group %s not stored: %s", coordinated.group_id, error.name)
+            elif error is not ErrorCode.NONE and not effect.is_answered:
+                self._tell_failed(coordinated.group_id, f"{error.name} of what it has decided")
             ended = coordinated.append_ended(effect.token, error, self.runtime.now())
             self.run(coordinated, ended)
             if error is not ErrorCode.NONE:
@@ -214,11 +216,14 @@ class GroupStore:
         try:
             return await coordinated.worked(effect, self.beside)
         except Exception as error:
-            group_id, now_ms = coordinated.group_id, self.runtime.monotonic_ms()
-            left_out = self._lines.left_out("work", f"{group_id}: {error}", now_ms)
-            if left_out is not None:
-                _log.error("Group %s: %s%s", group_id, error, note_of(left_out))
+            self._tell_failed(coordinated.group_id, str(error))
             return None
+
+    def _tell_failed(self, group_id: str, reason: str) -> None:
+        now_ms = self.runtime.monotonic_ms()
+        left_out = self._lines.left_out("failed", f"{group_id}: {reason}", now_ms)
+        if left_out is not None:
+            _log.error("Group %s: %s%s", group_id, reason, note_of(left_out))
 
     def write_tombstones(
         self,

@@ -31,10 +31,13 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append records as one batch; the outcome comes back to the machine together with `token`."""
+    """Append records as one batch; the outcome comes back to the machine together with `token`. A
+    refusal that nobody is answered with is logged.
+    """
 
     records: tuple[KeyValue, ...]
     token: Hashable
+    is_answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

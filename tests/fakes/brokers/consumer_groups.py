@@ -80,11 +80,12 @@ class MemberOf:
         *,
         group_id: str = "g",
         instance_id: str | None = None,
+        client_id: str = "c",
         visible: Visible | None = None,
     ) -> None:
         """`visible` takes out the topics that it may not see."""
         self.broker = broker
-        self.visible = visible
+        self.client_id, self.visible = client_id, visible
         self.member_id, self.group_id, self.instance_id = member_id, group_id, instance_id
         self.topics = topics
         self.epoch = 0
@@ -121,7 +122,7 @@ class MemberOf:
         return self.broker.groups.consumer_groups.heartbeat(
             ConsumerGroupHeartbeatRequest(**{**given, **fields}),
             api_version=version,
-            client_id="c",
+            client_id=self.client_id,
             client_host="/127.0.0.1",
             visible=self.visible,
         )

@@ -14,6 +14,7 @@ from tests.fakes.brokers.consumer_groups import (
     REBALANCE_MS,
     MemberOf,
     consumer_groups,
+    refusal,
     topic,
 )
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker, OffsetsReplicas
@@ -69,17 +70,77 @@ async def test_a_target_of_an_epoch_that_is_over_does_not_count(
     assert beside.waiting == []
 
 
-async def test_an_assignor_that_fails_beside_the_loop_is_asked_again(
+async def test_a_target_that_fails_beside_the_loop_is_computed_again_later_and_later(
     broker: GroupBroker, beside: Beside, caplog: pytest.LogCaptureFixture
 ) -> None:
     member = MemberOf(broker, "m1")
     member.join()
     await turns()
-    _, future = beside.waiting.pop()
-    future.set_exception(AssignorError("it fails"))
-    await turns()
-    assert "Group g: it fails" in caplog.text
+    for wait_ms in (1_000, 2_000):
+        _, future = beside.waiting.pop()
+        future.set_exception(AssignorError("it fails"))
+        await turns()
+        broker.time.advance(wait_ms - 1)
+        answer = member.beat([])
+        assert refusal(answer) == (
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Failed to compute a new target assignment for epoch 2: its assignor has failed",
+        )
+        broker.time.advance(1)
+        assert member.beat([]).error_code == 0
+        await turns()
+    assert caplog.messages == ["Group g: it fails"]
 
+    await beside.finish()
+
+    assert member.beat([]).member_epoch == 2
+
+
+async def test_a_target_that_no_batch_holds_refuses_those_alone_who_have_none(
+    broker: GroupBroker, beside: Beside, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = MemberOf(broker, "m1"), MemberOf(broker, "m2")
+    first.join()
+    await turns()
+    await beside.finish()
+    first.beat([])
+    second.join()
+    await turns()
+    broker.replicas.error = ErrorCode.MESSAGE_TOO_LARGE
+    await beside.finish()
+    broker.replicas.error = ErrorCode.NONE
+
+    assert first.beat(first.told).member_epoch == 2
+    assert refusal(second.beat([])) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "Failed to compute a new target assignment for epoch 3: it is larger than a batch of the"
+        " log may be",
+    )
+    assert beside.waiting == []
+    assert caplog.messages == ["Group g: MESSAGE_TOO_LARGE of what it has decided"]
+
+    broker.time.advance(1_000)
+    second.beat([])
+    await turns()
+    await beside.finish()
+    assert second.beat([]).member_epoch == 3
+    assert broker.groups.store.find("g").attendance.failed is None
+
+
+async def test_a_target_that_the_log_refuses_for_now_refuses_nobody(
+    broker: GroupBroker, beside: Beside
+) -> None:
+    member = MemberOf(broker, "m1")
+    member.join()
+    await turns()
+    broker.replicas.error = ErrorCode.NOT_ENOUGH_REPLICAS
+    await beside.finish()
+    broker.replicas.error = ErrorCode.NONE
+
+    assert member.beat([]).error_code == 0
+    await turns()
+    assert beside.waiting == []
+    broker.time.advance(1_000)
     member.beat([])
     await turns()
     await beside.finish()
