@@ -7,9 +7,8 @@ request of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_coordinator
@@ -26,6 +25,8 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
 _UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard of
 _CONSUMER_PROTOCOLS = ("consumer", "")
+_PROTOCOLS = {0: "classic", 1: "consumer"}  # by the type of a member
+_NO_SUCH_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _VERSION_BYTES = 2
 
 
@@ -41,21 +42,41 @@ class _Assignment(Message):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOnTheWay:
+    """The progress of a member whose coordinator assigns (KIP-848): the protocol that it speaks,
+    empty if the broker does not say, its epoch, and the partitions that it shall have.
+    """
+
+    protocol: str
+    epoch: int
+    target: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member of a group, with the partitions assigned to it."""
+    """A member of a group, with the partitions assigned to it; `way` in groups of KIP-848."""
 
     member_id: str
     client_id: str
     host: str
     instance_id: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
+    way: MemberOnTheWay | None = None
+
+
+class GroupEpochs(NamedTuple):
+    """The epoch of a group of KIP-848, and that of its target: the group's if it is computed."""
+
+    group: int
+    target: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
     """A group. `committed` holds the next offset of each partition that it reads or has offsets
     for (None: nothing is committed); `coordinator` is the id of a broker; `strategy` names the
-    assignor, empty if none was chosen.
+    assignor, empty if none was chosen; `epochs` are those of a group of KIP-848, None if members of
+    the classic protocol assign.
     """
 
     name: str
@@ -64,6 +85,7 @@ class ConsumerGroup:
     committed: Mapping[TopicPartition, int | None]
     coordinator: int = -1
     strategy: str = ""
+    epochs: GroupEpochs | None = None
 
     @property
     def owners(self) -> dict[TopicPartition, GroupMember]:
@@ -177,6 +199,16 @@ def lag(committed: int | None, end: int | None) -> int | None:
     return None if committed is None or end is None else max(0, end - committed)
 
 
+def epochs_shown(epochs: GroupEpochs) -> str:
+    """Return the epoch of a group, with that of its target if this is not computed yet.
+
+    >>> epochs_shown(GroupEpochs(5, 5)), epochs_shown(GroupEpochs(6, 5))
+    ('5', '6 (target of epoch 5)')
+    """
+    of_target = "" if epochs.target == epochs.group else f" (target of epoch {epochs.target})"
+    return f"{epochs.group}{of_target}"
+
+
 def _described(links: ClusterLinks, name: str) -> ConsumerGroup:
     """Describe a group, without what it has committed."""
     coordinator, answer = ask_coordinator(links, name, DescribeGroupsRequest(groups=[name]))
@@ -227,19 +259,25 @@ def _of_new_protocol(links: ClusterLinks, name: str) -> ConsumerGroup | None:
     from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     request = ConsumerGroupDescribeRequest(group_ids=[name])
-    with suppress(KafkaError):  # the broker has no such groups
+    try:
         coordinator, answer = ask_coordinator(links, name, request)
-        (group,) = answer.groups
-        if group.error_code == ErrorCode.NONE:
-            return ConsumerGroup(
-                name=name,
-                state=group.group_state,
-                members=tuple(_new_member(member) for member in group.members),
-                committed={},
-                coordinator=coordinator,
-                strategy=group.assignor_name,
-            )
-    return None
+    except KafkaError:  # the broker has no such groups
+        return None
+    (group,) = answer.groups
+    code = ErrorCode(group.error_code)
+    if code in _NO_SUCH_GROUP:
+        return None
+    if code:
+        raise KafkaError(code, f"group {name}")
+    return ConsumerGroup(
+        name=name,
+        state=group.group_state,
+        members=tuple(_new_member(member) for member in group.members),
+        committed={},
+        coordinator=coordinator,
+        strategy=group.assignor_name,
+        epochs=GroupEpochs(group.group_epoch, group.assignment_epoch),
+    )
 
 
 def _new_member(member: Any) -> GroupMember:
@@ -248,13 +286,22 @@ def _new_member(member: Any) -> GroupMember:
         client_id=member.client_id,
         host=member.client_host,
         instance_id=member.instance_id,
-        partitions=tuple(
-            sorted(
-                TopicPartition(topic.topic_name, number)
-                for topic in member.assignment.topic_partitions
-                for number in topic.partitions
-            )
+        partitions=_places(member.assignment),
+        way=MemberOnTheWay(
+            protocol=_PROTOCOLS.get(member.member_type, ""),
+            epoch=member.member_epoch,
+            target=_places(member.target_assignment),
         ),
+    )
+
+
+def _places(assignment: Any) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic_name, number)
+            for topic in assignment.topic_partitions
+            for number in topic.partitions
+        )
     )
 
 

@@ -14,6 +14,7 @@ from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.cluster_requests import GROUP, check_all_listed
 from kbroker.client.consumer_groups import (
     ConsumerGroup,
+    GroupMember,
     delete_group,
     lag,
     listed_groups,
@@ -63,13 +64,18 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
-    """A member of a group, with the partitions that it reads."""
+    """A member of a group, with the partitions that it reads. If the coordinator assigns (KIP-848),
+    also with the protocol that it speaks, its epoch, and the partitions that it shall read.
+    """
 
     member_id: str
     client_id: str
     host: str
     instance_id: str | None
     partitions: tuple[TopicPartition, ...]
+    protocol: str | None
+    epoch: int | None
+    target: tuple[TopicPartition, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +92,15 @@ class GroupPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDetails:
-    """A group; `lag` is the sum, None if it is not known of some partition with an offset."""
+    """A group; `lag` is the sum, None if it is not known of some partition with an offset. Only one
+    whose coordinator assigns (KIP-848) has epochs: its own, and that of its target.
+    """
 
     group: str
     state: str
     strategy: str
+    epoch: int | None
+    target_epoch: int | None
     coordinator: int
     members: tuple[MemberRow, ...]
     partitions: tuple[GroupPartition, ...]
@@ -202,20 +212,27 @@ def _group(work: Work, name: str) -> GroupDetails:
         group=name,
         state=found.state,
         strategy=found.strategy,
+        epoch=None if found.epochs is None else found.epochs.group,
+        target_epoch=None if found.epochs is None else found.epochs.target,
         coordinator=found.coordinator,
-        members=tuple(
-            MemberRow(
-                member_id=member.member_id,
-                client_id=member.client_id,
-                host=member.host,
-                instance_id=member.instance_id,
-                partitions=member.partitions,
-            )
-            for member in found.members
-        ),
+        members=tuple(map(_member, found.members)),
         partitions=rows,
         lag=sum_of(row.lag for row in rows if row.committed_offset is not None),
         gaps=gaps.sentences(),
+    )
+
+
+def _member(member: GroupMember) -> MemberRow:
+    way = member.way
+    return MemberRow(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.host,
+        instance_id=member.instance_id,
+        partitions=member.partitions,
+        protocol=None if way is None else way.protocol or None,
+        epoch=None if way is None else way.epoch,
+        target=None if way is None else way.target,
     )
 
 

@@ -13,6 +13,7 @@ from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS, supported_features
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.replication import metadata_cache
 from kbroker.server.broker import broker_parts
+from tests.fakes.running.console_client import HttpConsoleClient
 from tests.integration.local_cluster_client import Cluster, running
 
 
@@ -22,7 +23,11 @@ async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     levels = supported_features(HIGHEST_LEVELS)
     for module in (metadata_cache, broker_parts):
         monkeypatch.setattr(module, "SUPPORTED_FEATURES", levels)
-    async with running(tmp_path, brokers=1) as cluster:
+    settings = {
+        "kbroker.http.listeners": "127.0.0.1:0",
+        "group.consumer.assignment.interval.ms": "0",
+    }
+    async with running(tmp_path, brokers=1, **settings) as cluster:
         yield cluster
 
 
@@ -47,3 +52,25 @@ async def test_members_join_share_a_topic_and_go(cluster: Cluster) -> None:
     assert (second.error_code, second.assignment.topic_partitions) == (0, [])
     left = await cluster.ask(0, beat("m1", -1))
     assert (left.error_code, left.member_epoch) == (0, -1)
+
+
+async def test_people_see_its_members_and_what_they_shall_have(cluster: Cluster) -> None:
+    await cluster.create("t", 4, through=0)
+    await cluster.coordinator(0, "g")
+    for member_id in ("m1", "m2"):
+        await cluster.ask(0, beat(member_id, 0, **FIRST))
+    client = HttpConsoleClient(cluster.server(0).http_end_points[0].port)
+
+    shown = (await client.get("/groups/g/members")).text
+    found = (await client.get("/api/v1/groups/g")).value
+
+    assert "Epoch 3" in shown
+    assert "Shall have Epoch Protocol" in shown
+    members = {each["member_id"]: each for each in found["members"]}
+    assert (found["epoch"], found["target_epoch"], found["strategy"]) == (3, 3, "uniform")
+    assert [(each["epoch"], each["protocol"]) for each in members.values()] == [
+        (2, "consumer"),
+        (3, "consumer"),
+    ]
+    assert len(members["m1"]["partitions"]) == 4
+    assert [len(each["target"]) for each in members.values()] == [2, 2]

@@ -22,6 +22,7 @@ from kbroker.client.consumer_groups import (
     ConsumerGroup,
     GroupMember,
     delete_group,
+    epochs_shown,
     lag,
     listed_groups,
     read_group,
@@ -50,6 +51,7 @@ _UNKNOWN = (None, None)
 # The first and the end offset of each partition, as far as its leader gave them.
 Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
 _MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
+_NEW_MEMBERS = (*_MEMBERS[:-1], "target", "epoch", "protocol", "state")  # of groups of KIP-848
 
 
 @click.group(cls=CommandGroup)
@@ -125,6 +127,9 @@ def describe(
 
     The lag is from the committed offset to the end. Where that offset is below START_OFFSET, the
     records between them are gone.
+
+    Of a group whose coordinator assigns (KIP-848), --members also prints what each member shall
+    have (TARGET), the epoch that it has reached, and which protocol it speaks.
     """
     if events:
         from kbroker.cli.broker.http_address import http_addresses
@@ -144,7 +149,8 @@ def describe(
     found = [group for group in groups if not group.is_unknown]
     if members:
         rows = [_member_row(group, member) for group in found for member in group.members]
-        print_rows(rows, _MEMBERS, output)
+        is_new = any(group.epochs is not None for group in found)
+        print_rows(rows, _NEW_MEMBERS if is_new else _MEMBERS, output)
     else:
         rows = [row for group in found for row in _rows(group, bounds)]
         print_rows(rows, _DESCRIBED, output)
@@ -222,12 +228,21 @@ def _who(group: ConsumerGroup, member: GroupMember | None) -> dict[str, Any]:
 
 
 def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
-    partitions = [str(place) for place in member.partitions]
-    return {**_who(group, member), "instance_id": member.instance_id, "partitions": partitions}
+    way = member.way
+    return {
+        **_who(group, member),
+        "instance_id": member.instance_id,
+        "partitions": [str(place) for place in member.partitions],
+        "target": None if way is None else [str(place) for place in way.target],
+        "epoch": None if way is None else way.epoch,
+        "protocol": None if way is None else way.protocol or None,
+    }
 
 
 def _summary(group: ConsumerGroup, bounds: Bounds) -> str:
     said = f"group {group.name} is {group.state}: {counted(len(group.members), 'member')}"
+    if group.epochs is not None:
+        said += f", epoch {epochs_shown(group.epochs)}, assigned by {group.strategy}"
     lags = [
         lag(committed, bounds.get(place, _UNKNOWN)[1])
         for place, committed in group.committed.items()

@@ -23,6 +23,7 @@ _WIDTHS = {
     "PARTITION": 10, "GROUP-INSTANCE-ID": 17, "COORDINATOR (ID)": 25, "ASSIGNMENT-STRATEGY": 20,
     "STATE": 20, "TARGET-ASSIGNMENT-EPOCH": 25, "CURRENT-ASSIGNMENT": 20,
 }  # fmt: skip
+_TARGET_WIDTH = 20
 _NARROW = 15  # what has no name in it never grows
 _NUMBERS = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "#PARTITIONS")
 
@@ -64,14 +65,40 @@ def members_table(group: ConsumerGroup) -> str:
 
 
 def verbose_members_table(group: ConsumerGroup) -> str:
-    """Return the members of a group, with the partitions that each reads."""
+    """Return the members of a group, with the partitions that each reads, and in a group of KIP-848
+    what it shall read, and the epochs of both. UPGRADED if only some speak its protocol.
+    """
     heads, rows = _members(group)
-    more = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT".ljust(20))
-    given = (_assignment(member.partitions) for member in group.members)
-    found = [
-        [*row, _NONE, text, _NONE, _NONE.ljust(20)] for row, text in zip(rows, given, strict=True)
-    ]
+    targets = [_target(member) for member in group.members]
+    width = max(map(len, targets), default=0)
+    protocols = [member.way.protocol if member.way is not None else "" for member in group.members]
+    is_mixed = {"classic", "consumer"}.issubset(protocols)
+    found = []
+    for row, member, target, protocol in zip(rows, group.members, targets, protocols, strict=True):
+        way = member.way
+        ends = [] if not is_mixed else [str(protocol == "consumer").lower()]
+        found.append(
+            [
+                *row,
+                _text(None if way is None else way.epoch),
+                _assignment(member.partitions),
+                _text(None if way is None or group.epochs is None else group.epochs.target),
+                target.ljust(max(width, _TARGET_WIDTH)),
+                *ends,
+            ]
+        )
+    more = (
+        "CURRENT-EPOCH",
+        "CURRENT-ASSIGNMENT",
+        "TARGET-EPOCH",
+        "TARGET-ASSIGNMENT".ljust(max(width, _TARGET_WIDTH)),
+        *(["UPGRADED"] if is_mixed else []),
+    )
     return _table((*heads, *more), found, ends_open=True)
+
+
+def _target(member: GroupMember) -> str:
+    return _NONE if member.way is None else _assignment(member.way.target)
 
 
 def _members(group: ConsumerGroup) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -100,7 +127,9 @@ def _assignment(places: Iterable[TopicPartition]) -> str:
 
 def state_table(group: ConsumerGroup, address: str, *, is_verbose: bool) -> str:
     """Return the state of a group, whose coordinator is at this address."""
-    more = {"GROUP-EPOCH": _NONE, "TARGET-ASSIGNMENT-EPOCH": _NONE} if is_verbose else {}
+    epochs = (None, None) if group.epochs is None else group.epochs
+    heads = ("GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH") if is_verbose else ()
+    more = dict(zip(heads, map(_text, epochs), strict=False))
     row = {
         "GROUP": group.name,
         "COORDINATOR (ID)": f"{address}  ({group.coordinator})",

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.consumer_groups import assigned_partitions, lag, read_group
+from kbroker.client.consumer_groups import MemberOnTheWay, assigned_partitions, lag, read_group
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.consumer_group_describe import (
@@ -117,11 +117,22 @@ def test_a_group_nobody_has_heard_of_is_unknown() -> None:
 
 def test_a_group_of_the_new_protocol_is_asked_for_by_its_own_request() -> None:
     topic = ConsumerGroupDescribeResponse.TopicPartitions(topic_name="t", partitions=[1, 0])
+    target = ConsumerGroupDescribeResponse.TopicPartitions(topic_name="t", partitions=[1])
+    assignment = ConsumerGroupDescribeResponse.Assignment
     member = ConsumerGroupDescribeResponse.Member(
-        member_id="m", assignment=ConsumerGroupDescribeResponse.Assignment(topic_partitions=[topic])
+        member_id="m",
+        member_epoch=4,
+        member_type=1,
+        assignment=assignment(topic_partitions=[topic]),
+        target_assignment=assignment(topic_partitions=[target]),
     )
     group = ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id="g", group_state="Stable", members=[member]
+        group_id="g",
+        group_state="Assigning",
+        group_epoch=6,
+        assignment_epoch=5,
+        assignor_name="uniform",
+        members=[member],
     )
     _, links = cluster(
         DescribeGroupsRequest=[described("Dead", code=ErrorCode.GROUP_ID_NOT_FOUND)],
@@ -131,7 +142,23 @@ def test_a_group_of_the_new_protocol_is_asked_for_by_its_own_request() -> None:
 
     found = read_group(links, "g")
 
-    assert (found.state, [each.partitions for each in found.members]) == ("Stable", [(P0, P1)])
+    [found_member] = found.members
+    assert (found.state, found.strategy, found.epochs) == ("Assigning", "uniform", (6, 5))
+    assert found_member.partitions == (P0, P1)
+    assert found_member.way == MemberOnTheWay(protocol="consumer", epoch=4, target=(P1,))
+
+
+def test_a_group_of_the_new_protocol_that_is_refused_is_not_taken_for_a_missing_one() -> None:
+    group = ConsumerGroupDescribeResponse.DescribedGroup(
+        group_id="g", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+    _, links = cluster(
+        DescribeGroupsRequest=[described("Dead", code=ErrorCode.GROUP_ID_NOT_FOUND)],
+        ConsumerGroupDescribeRequest=[ConsumerGroupDescribeResponse(groups=[group])],
+    )
+
+    with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: group g"):
+        read_group(links, "g")
 
 
 def test_a_coordinator_that_is_just_loading_is_asked_again() -> None:

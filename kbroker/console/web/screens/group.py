@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kbroker.client.consumer_groups import GroupEpochs, epochs_shown
 from kbroker.console.groups import GroupDetails, GroupPartition, MemberRow, group
 from kbroker.console.web.console import Console
 from kbroker.console.web.html import Child, element, joined
@@ -37,6 +38,12 @@ _MEMBER_COLUMNS = (
     Column("Instance id"),
     Column("Partitions"),
 )
+_NEW_MEMBER_COLUMNS = (
+    *_MEMBER_COLUMNS,
+    Column("Shall have"),
+    Column("Epoch", is_number=True),
+    Column("Protocol"),
+)
 
 
 async def show_group(console: Console, request: WebRequest) -> Answer:
@@ -63,13 +70,15 @@ async def show_members(console: Console, request: WebRequest) -> Answer:
     """Show the members of a group. Raises NotFoundError if there is none, ClientError."""
     name = request.places["group"]
     found = await group(console.cluster, name)
+    is_new = found.epoch is not None
+    rows = map(_new_member if is_new else _member, found.members[:_MOST_ROWS])
     content = PageContent(
         title=name,
         body=(
             group_frame(console, name, "members"),
             facts(_facts(found)),
             table(
-                "Members", _MEMBER_COLUMNS, map(_member, found.members[:_MOST_ROWS]), "No members."
+                "Members", _NEW_MEMBER_COLUMNS if is_new else _MEMBER_COLUMNS, rows, "No members."
             ),
             _more(len(found.members), "members"),
         ),
@@ -100,10 +109,14 @@ async def show_history(console: Console, request: WebRequest) -> Answer:
 
 
 def _facts(found: GroupDetails) -> list[tuple[str, Child]]:
+    epochs: list[tuple[str, Child]] = []
+    if found.epoch is not None and found.target_epoch is not None:
+        epochs.append(("Epoch", epochs_shown(GroupEpochs(found.epoch, found.target_epoch))))
     return [
         ("State", state_of(found.state)),
         ("Lag", number(found.lag)),
         ("Members", number(len(found.members))),
+        *epochs,
         ("Assignment", found.strategy or "none"),
         ("Coordinator", link(f"broker {found.coordinator}", address("brokers", found.coordinator))),
     ]
@@ -129,6 +142,10 @@ def _member(row: MemberRow) -> tuple[Child, ...]:
         row.instance_id or "",
         _places(row.partitions),
     )
+
+
+def _new_member(row: MemberRow) -> tuple[Child, ...]:
+    return (*_member(row), _places(row.target or ()), number(row.epoch), row.protocol or UNKNOWN)
 
 
 def _places(places: tuple[TopicPartition, ...]) -> str:
