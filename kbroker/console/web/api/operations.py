@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kbroker.console.web.api import (
+    access_operations,
     chart_operations,
     client_operations,
     cluster_operations,
@@ -21,6 +22,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *topic_operations.OPERATIONS,
     *group_operations.OPERATIONS,
     *transaction_operations.OPERATIONS,
+    *access_operations.OPERATIONS,
     *event_operations.OPERATIONS,
     *message_operations.OPERATIONS,
     *client_operations.OPERATIONS,

@@ -55,6 +55,11 @@ SCREENS: Final = (
         modules=(f"{_HERE}.brokers",),
     ),
     Screen(
+        entry=Entry(title="Access", path="/access", key="a"),
+        segments=("access",),
+        modules=(f"{_HERE}.access",),
+    ),
+    Screen(
         entry=Entry(title="Connections", path="/connections", key="c"),
         segments=("connections",),
         modules=(f"{_HERE}.connections",),
