@@ -1,4 +1,4 @@
-"""Describes and alters settings of topics, brokers and loggers in a running cluster."""
+"""Describes and alters settings of topics, groups, brokers and loggers in a running cluster."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ _ORIGINS: Mapping[int, str] = {
     ConfigSource.STATIC_BROKER_CONFIG: "broker (static)",
     ConfigSource.DEFAULT_CONFIG: DEFAULT_ORIGIN,
     ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG: "logger",
+    ConfigSource.DYNAMIC_GROUP_CONFIG: "group",
 }
 AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 
 
 class Resource(NamedTuple):
-    """The owner of settings: a topic by name, a broker or its loggers by id; all brokers if the
-    name is empty.
+    """The owner of settings: a topic or a group by name, a broker or its loggers by id; all brokers
+    if the name is empty.
     """
 
     type: ResourceType
@@ -43,6 +44,8 @@ class Resource(NamedTuple):
     def __str__(self) -> str:
         if self.type is ResourceType.TOPIC:
             return self.name
+        if self.type is ResourceType.GROUP:
+            return f"group {self.name}"
         return f"broker {self.name}" if self.name else "all brokers"
 
 
@@ -172,7 +175,7 @@ def _ask(links: ClusterLinks, resource: Resource, request: Message) -> Any:
 
 def _node_of(resource: Resource) -> int | None:
     """Return the one broker that knows the settings; None if any does."""
-    if resource.type is ResourceType.TOPIC or not resource.name:
+    if resource.type in (ResourceType.TOPIC, ResourceType.GROUP) or not resource.name:
         return None
     return int(resource.name)
 

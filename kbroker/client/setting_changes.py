@@ -92,7 +92,7 @@ def _mistake(
     links: ClusterLinks, resource: Resource, names: Sequence[str], deletes: Sequence[str]
 ) -> str | None:
     """Find a mistake that a broker would accept: it stores any name, and deletes missing ones."""
-    if resource.type not in (ResourceType.TOPIC, ResourceType.BROKER):
+    if resource.type is ResourceType.BROKER_LOGGER:
         return None
     known = _known(links, resource)
     if resource.type is ResourceType.BROKER:
@@ -146,6 +146,13 @@ def broker_settings() -> set[str]:
     return {*(key.name for key in config_keys()), *DYNAMIC_ONLY}
 
 
+def group_settings() -> set[str]:
+    """Return the names of all settings that a group can have."""
+    from kbroker.config.group_settings import GroupSettings
+
+    return {key.name for key in GroupSettings.keys}
+
+
 def near_setting(names: Iterable[str], known: Iterable[str]) -> str:
     """Return the hint for the first of `names` that is not known."""
     there = set(known)
@@ -164,4 +171,6 @@ def _known(links: ClusterLinks, resource: Resource) -> set[str]:
         return topic_settings()
     if resource.type is ResourceType.BROKER:
         return broker_settings()
+    if resource.type is ResourceType.GROUP:
+        return group_settings()
     return {each.name for each in describe_configs(links, [resource])[resource]}

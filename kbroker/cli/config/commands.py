@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from kbroker.cli.arguments.completion import setting_names, topic_names
+from kbroker.cli.arguments.completion import group_names, setting_names, topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
 from kbroker.cli.arguments.key_values import key_values
 from kbroker.cli.arguments.refusals import no_such_broker, refuse
@@ -24,7 +24,7 @@ from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
 
 _COLUMNS = ("of", "setting", "value", "origin")
-_TARGETS = "--topic, --broker, --all-brokers or --loggers"
+_TARGETS = "--topic, --group, --broker, --all-brokers or --loggers"
 
 
 @click.group(cls=CommandGroup)
@@ -45,6 +45,14 @@ _of_options = options(
         metavar="NAME",
         shell_complete=topic_names,
         help="Settings of this topic; may be repeated.",
+    ),
+    click.option(
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=group_names,
+        help="Settings of this consumer group, which need not be there yet; may be repeated.",
     ),
     click.option(
         "--broker",
@@ -76,6 +84,7 @@ def describe(
     output: str,
     names: Sequence[str],
     topics: Sequence[str],
+    groups: Sequence[str],
     brokers: Sequence[int],
     all_brokers: bool,
     loggers: Sequence[int],
@@ -83,10 +92,10 @@ def describe(
 ) -> None:
     """Print settings with their origins: those that differ from the defaults, or the ones named.
 
-    The origin is the topic, the broker (dynamic: changed while it runs; static: since its start),
-    the cluster, or the default. A secret has no value.
+    The origin is the topic, the group, the broker (dynamic: changed while it runs; static: since
+    its start), the cluster, or the default. A secret has no value.
     """
-    resources = _resources(topics, brokers, loggers, all_brokers=all_brokers)
+    resources = _resources(topics, groups, brokers, loggers, all_brokers=all_brokers)
     with cluster_links(bootstrap) as links:
         _check_there(links, resources)
         settings = describe_configs(links, resources, names)
@@ -135,6 +144,7 @@ def describe(
 def alter(
     bootstrap: str,
     topics: Sequence[str],
+    groups: Sequence[str],
     brokers: Sequence[int],
     all_brokers: bool,
     loggers: Sequence[int],
@@ -146,7 +156,7 @@ def alter(
     dry_run: bool,
 ) -> None:
     """Change settings while the cluster runs."""
-    resources = _resources(topics, brokers, loggers, all_brokers=all_brokers)
+    resources = _resources(topics, groups, brokers, loggers, all_brokers=all_brokers)
     from_file = parse_properties(_text_of(file)) if file is not None else {}
     if not (sets or from_file or deletes or appends or subtracts):
         raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
@@ -163,9 +173,15 @@ def alter(
 
 
 def _resources(
-    topics: Iterable[str], brokers: Iterable[int], loggers: Iterable[int], *, all_brokers: bool
+    topics: Iterable[str],
+    groups: Iterable[str],
+    brokers: Iterable[int],
+    loggers: Iterable[int],
+    *,
+    all_brokers: bool,
 ) -> list[Resource]:
     resources = [Resource(ResourceType.TOPIC, name) for name in dict.fromkeys(topics)]
+    resources += [Resource(ResourceType.GROUP, name) for name in dict.fromkeys(groups)]
     resources += [Resource(ResourceType.BROKER, str(number)) for number in dict.fromkeys(brokers)]
     if all_brokers:
         resources.append(Resource(ResourceType.BROKER, ""))
@@ -188,6 +204,8 @@ def _check_there(links: ClusterLinks, resources: Iterable[Resource]) -> None:
             if resource.name not in topics:
                 has_unknown_topic = True
                 failures.append(no_such("topic", resource.name, topics))
+        elif resource.type is ResourceType.GROUP:
+            continue
         elif resource.name and int(resource.name) not in brokers:
             failures.append(no_such_broker(int(resource.name), brokers))
     refuse(failures, Trouble.UNKNOWN_TOPIC if has_unknown_topic else None)

@@ -206,7 +206,13 @@ async def test_another_pattern_takes_the_topics_of_the_former_at_once(
 
     assert resolved(broker) == {}
     assert member.told == []
-    assert beside.waiting == []  # ten seconds after the last time
+    assert beside.waiting == []  # ten seconds after the last time, which is forgotten then
+    member.beat([])
+    await turns()
+    await beside.finish()
+    assert resolved(broker) == {"u.*": []}
+    assert member.beat([]).member_epoch == 3
+    assert group(broker).metadata.metadata_hash == 0
 
 
 async def test_a_pattern_that_is_emptied_brings_a_new_epoch(
