@@ -21,6 +21,7 @@ from benchmarks import (
     cluster,
     commands,
     compaction,
+    consumer_groups,
     durability,
     loads,
     neighbour,
@@ -65,6 +66,7 @@ FRESH: dict[str, Sequence[Row]] = {
     ],
     "storage": storage.ROWS,
     "neighbour": neighbour.ROWS,
+    "groups": consumer_groups.loads(),
     "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
     "cluster": cluster.LOADS,
     "replication": replication.loads(),
@@ -86,8 +88,9 @@ _STARTS = {
     "pipeline": _PAIRS,
 }
 _ROUNDS = {"pipeline": 3}  # its jobs take long
+_QUICK_SHARE = 0.01  # of groups, members and partitions
 # Without it: starts, what idle brokers take, and loads that start brokers of their own.
-_WARMED = {"transactions", "cluster", "replication", "spark", "pipeline"}
+_WARMED = {"transactions", "groups", "cluster", "replication", "spark", "pipeline"}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -117,7 +120,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true",
-        help="one round, and of requests, java, security and rules only as much as shows that all works",
+        help="one round, and of requests, java, security, rules and groups only as much as shows that all works",
     )  # fmt: skip
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
     parser.add_argument(
@@ -151,6 +154,8 @@ def _run_group(group: str, options: argparse.Namespace) -> Results:
         rows = replication.loads(options.partitions, options.gigabytes)
     elif group == "pipeline":
         rows = pipeline.loads(options.records)
+    elif group == "groups" and options.quick:
+        rows = consumer_groups.loads(_QUICK_SHARE)
     rows = [row for row in rows if text in row[0].lower()]
     if not rows:
         return {}

@@ -60,10 +60,10 @@ def beside(neighbour: Neighbour, unit: str, *options: str, seconds: float = SECO
 
     def load(_: RunningBroker) -> Figures:
         with processes.kbroker(*options) as broker:
-            pinger = _pinger(broker)
+            pinger = pinger_of(broker)
             with _running(partial(_work, neighbour, broker, seconds)) as pipe:
                 _told(pipe)  # prepared
-                with _ahead_of_others():
+                with ahead_of_others():
                     latencies = sorted(pinger.run(pipe.poll))
                 done = _told(pipe)
         return _figures(latencies, done, unit)
@@ -96,7 +96,8 @@ class Pinger:
         return latencies
 
 
-def _pinger(broker: RunningBroker) -> Pinger:
+def pinger_of(broker: RunningBroker) -> Pinger:
+    """A pinger with its topic, which has pinged before."""
     raw_client.create_topic(broker.address, _TOPIC)
     client = raw_client.RawClient(broker.address)
     wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=_TOPIC)])
@@ -109,7 +110,7 @@ def _pinger(broker: RunningBroker) -> Pinger:
 
 
 @contextmanager
-def _ahead_of_others() -> Iterator[None]:
+def ahead_of_others() -> Iterator[None]:
     """Let this process wait for nobody: else its own waiting would count as the broker's."""
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):
