@@ -222,6 +222,7 @@ class CoordinatorMoved:
     generation_id: int
     members: int
     is_here: bool
+    counted: str = "generation"  # or epoch
 
     @property
     def cause(self) -> str:
@@ -234,7 +235,7 @@ class CoordinatorMoved:
             if self.is_here
             else "is no longer coordinated by this broker: its members go to another one"
         )
-        return f"Group {quoted(self.group)} {where} (generation {self.generation_id})"
+        return f"Group {quoted(self.group)} {where} ({self.counted} {self.generation_id})"
 
     def fields(self) -> Fields:
         """Name the group, and count its members."""

@@ -19,6 +19,7 @@ from kbroker.coordinator.consumer_group.step import (
     TimerKind,
 )
 from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
+from kbroker.events.consumer_group_events import FencingCause
 
 _AGAIN_MS = 500.0
 
@@ -100,6 +101,8 @@ def _on_session_timer(step: ConsumerStep, key: TimerKey, member: Member | None) 
         return
     del step.attendance.sessions[key.member_id]
     if member is not None:
+        timeout_ms = step.settings.session_timeout_ms
+        step.late[member.member_id] = FencingCause.SESSION_EXPIRED, str(timeout_ms)
         remove_members(step, [member])
 
 
@@ -108,6 +111,8 @@ def _on_rebalance_timer(step: ConsumerStep, key: TimerKey, member: Member | None
     if member is None or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         return
     if member.epoch == epoch:
+        timeout_ms = member.metadata.rebalance_timeout_ms
+        step.late[member.member_id] = FencingCause.REBALANCE_TIMEOUT, str(timeout_ms)
         remove_members(step, [member])
     else:  # it is back where it was, as the log has refused what it had come to
         watch_revocation(step, member)

@@ -25,6 +25,7 @@ from kbroker.coordinator.consumer_group.changes import Change
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.runtime.effects import Effect, Instant
+from kbroker.events.consumer_group_events import FencingCause
 
 
 class GroupSettings(Protocol):
@@ -176,6 +177,8 @@ class Attendance:
     job: TargetJob | None = None  # whose result is waited for
     failed: FailedTarget | None = None  # the last one
     pattern_job: PatternJob | None = None  # likewise
+    stable_epoch: int = -1  # in which all members were seen at their target
+    on_its_way: str = ""  # a member that was not there yet
     arrivals_seen: int = -1  # of topics, when patterns were resolved last
     patterns_not_before_ms: float = 0.0  # monotonic: patterns are not resolved until then
 
@@ -206,6 +209,9 @@ class ConsumerStep:
     computed: ComputedTarget | None = None  # for this step
     changes: list[Change] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    assignor: str = ""  # of the target that it writes
+    # Members that it removes, and what they were late with; others have left.
+    late: dict[str, tuple[FencingCause, str]] = field(default_factory=dict)
 
     def change(self, kind: RecordKind, value: Any, name: str = "") -> None:
         """Something of the group gets another value, None to end it."""

@@ -133,6 +133,7 @@ def take_target(step: ConsumerStep, job: TargetJob, found: Mapping[str, Assignme
         target = found.get(member_id, NO_PARTITIONS)
         if group.targets.get(member_id) != target:
             step.change(RecordKind.TARGET_ASSIGNMENT_MEMBER, target, member_id)
+    step.assignor = job.assignor.name
     metadata = TargetAssignmentMetadata(job.epoch, step.now.wall_ms)
     step.change(RecordKind.TARGET_ASSIGNMENT_METADATA, metadata)
 

@@ -8,7 +8,7 @@ is refused, no target that is being computed on top of it counts.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -17,6 +17,7 @@ from kbroker.coordinator.consumer_group import sessions
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
 from kbroker.coordinator.consumer_group.changes import Change, removal_of_group, written
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.happenings import arrival, events_of
 from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.consumer_group.step import (
@@ -47,7 +48,14 @@ from kbroker.coordinator.group.coordinated_group import (
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
 from kbroker.coordinator.group_kinds import CONSUMER, ConsumerGroupState
 from kbroker.coordinator.runtime.append_errors import append_errors
-from kbroker.coordinator.runtime.effects import Append, Compute, Effect, Instant, Reply
+from kbroker.coordinator.runtime.effects import (
+    Append,
+    Compute,
+    Effect,
+    Happened,
+    Instant,
+    Reply,
+)
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
@@ -72,6 +80,7 @@ class Decided:
     changes: tuple[Change, ...]
     correlation: object | None = None
     response: Any = None
+    events: Sequence[Event] = ()  # that happen then
 
 
 class Keeper(Protocol):
@@ -125,7 +134,8 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
             records = written(self.group_id, step.changes)
             if self.before is not None and not self.group.is_recorded:
                 records = [*self.before.ending().records, *records]
-            decided = Decided(tuple(step.changes), correlation, response)
+            changes, events = tuple(step.changes), events_of(step)
+            decided = Decided(changes, correlation, response, events)
             is_answered = correlation is not None
             effects.append(Append(tuple(records), decided, is_answered))
         elif correlation is not None:
@@ -170,6 +180,10 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
             self.before = None
             if self.attendance.failed is not None and _has_target(token.changes):
                 self.attendance.failed = None
+            step.effects += map(Happened, token.events)
+            reached = arrival(self.group, self.attendance)
+            if reached is not None:
+                step.effects.append(Happened(reached))
         else:
             self._write_refused(step, token, error)
         if token.correlation is not None:
@@ -214,6 +228,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         self._keeper.follow(self.group.topics(), self.group_id)
         self.attendance.must_look_at_topics = True  # nobody has said so far what changed
         step = self.step(now)
+        arrival(self.group, self.attendance)  # which is not news
         sessions.start(step)
         return self.concluded(step)
 
@@ -269,6 +284,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
             generation_id=group.epoch,
             members=len(group.members),
             is_here=is_here,
+            counted="epoch",
         )
 
     # ---- its life

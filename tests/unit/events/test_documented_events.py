@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kbroker.events.consumer_group_events import EpochCause, FencingCause
 from kbroker.events.group_events import RebalanceCause, RemovalCause
 from kbroker.events.partition_events import IsrCause, LeaderCause
 from kbroker.events.producer_events import FenceCause
@@ -12,6 +13,8 @@ from tests.docs.pages import section, text_of
 CAUSES = {
     "rebalance": RebalanceCause,
     "member_expired": RemovalCause,
+    "group_epoch": EpochCause,
+    "member_fenced": FencingCause,
     "leader_changed": LeaderCause,
     "isr_shrunk": IsrCause,
     "producer_fenced": FenceCause,
