@@ -100,6 +100,7 @@ NOT_IN_APACHE: tuple[Reason, ...] = (
         "labels that can be asked for",
         "kafka_network_requestmetrics_deprecatedrequests_total{request,version}",
     ),
+    Reason("names that came with consumer groups", "kafka_server_group_coordinator_metrics_*"),
     Reason("names of Confluent's server", "kafka_server_replicamanager_straypartitions*"),
     Reason("kbroker's own", "kbroker_* python_gc_collections_total"),
 )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.store import GroupStore
+from kbroker.coordinator.group_kinds import CLASSIC, CONSUMER, ConsumerGroupState
 from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.coordinator.transaction.transaction import TransactionState
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
@@ -22,6 +23,10 @@ from kbroker.model import TopicPartition
 
 _BREATH = 64  # entries that are looked at in a step without a row
 _STATES = tuple(GroupState)
+_REBALANCES = Metric(
+    MetricName("kafka.server", "group-coordinator-metrics", "consumer-group-rebalance"),
+    Kind.COUNTER,
+)
 _TRANSACTION_STATES = tuple(TransactionState)
 
 EndOf = Callable[[TopicPartition], int | None]
@@ -40,6 +45,13 @@ class GroupMetrics:
         kind = "kafka.coordinator.group", "GroupMetadataManager"
         names = ("NumGroups", "NumOffsets", *(f"NumGroups{state.value}" for state in _STATES))
         counters.add_table(Table(_gauges(*kind, *names), (), self._sums))
+        kind = "kafka.server", "group-coordinator-metrics"
+        for name, tag, rows in (
+            ("group-count", "protocol", self._by_protocol),
+            ("consumer-group-count", "state", self._consumer_states),
+        ):
+            counters.add_table(Table(_gauges(*kind, name), (tag,), rows))
+        counters.add_table(Table((_REBALANCES,), (), self._rebalances))
         group, topic, partition = "consumergroup", "topic", "partition"
         for name, tags, rows in (
             ("consumergroup_members", (group,), self._members),
@@ -51,14 +63,36 @@ class GroupMetrics:
             counters.add_table(Table(_gauges("kafka", "", name), tags, rows))
 
     def _sums(self) -> Iterator[Row | None]:
-        states: Counter[str] = Counter()
+        states: Counter[str] = Counter()  # of classic groups, as Kafka's names mean these
         offsets = 0
         for number, group in enumerate(_groups(self._store), 1):
-            states[group.state] += 1
+            if group.kind == CLASSIC:
+                states[group.state] += 1
             offsets += len(group.offsets.committed)
             if number % _BREATH == 0:
                 yield None
         yield (), (states.total(), offsets, *(states[state.value] for state in _STATES))
+
+    def _by_protocol(self) -> Iterator[Row | None]:
+        kinds: Counter[str] = Counter()
+        for number, group in enumerate(_groups(self._store), 1):
+            kinds[group.kind] += 1
+            if number % _BREATH == 0:
+                yield None
+        for kind in (CLASSIC, CONSUMER):
+            yield (kind,), (kinds[kind],)
+
+    def _consumer_states(self) -> Iterator[Row | None]:
+        states: Counter[str] = Counter()
+        for group in _groups(self._store):
+            if group.kind == CONSUMER:
+                states[group.state] += 1
+            yield None
+        for state in ConsumerGroupState:
+            yield (state.value,), (states[state.value],)
+
+    def _rebalances(self) -> Iterator[Row | None]:
+        yield (), (self._store.happened["group_epoch"],)
 
     def _members(self) -> Iterator[Row | None]:
         for group in _groups(self._store):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -95,6 +95,7 @@ class GroupStore:
         # Runs work of groups that takes long.
         self.beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
         self._note = note
+        self.happened: Counter[str] = Counter()  # events, by their names
         self.runtime = runtime
         self._lines = RareLines()  # of work that fails
         self._groups: dict[str, CoordinatedGroup] = {}
@@ -174,6 +175,7 @@ class GroupStore:
             elif isinstance(effect, CancelTimer):
                 self.runtime.cancel_timer((coordinated, effect.key))
             elif isinstance(effect, Happened):
+                self.happened[effect.event.name] += 1
                 self._note(effect.event)
             elif isinstance(effect, Compute):
                 self._compute(coordinated, effect)

@@ -13,6 +13,7 @@ from kbroker.coordinator.group_metrics import GroupMetrics, committed_places
 from kbroker.counters import CounterRegistry
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from tests.fakes.brokers.consumer_groups import MemberOf, consumer_groups
 from tests.fakes.brokers.group_broker import GroupBroker
 from tests.fakes.counted import counted
 
@@ -54,6 +55,26 @@ def test_groups_are_counted_by_state(broker: GroupBroker, counters: CounterRegis
     assert counted(counters, "NumGroupsEmpty") == {(): 1}
     assert counted(counters, "NumOffsets") == {(): 2}
     assert counted(counters, "consumergroup_members", 1) == {("g",): 1, ("h",): 0}
+
+
+def test_consumer_groups_are_counted_apart() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups())
+    counters = CounterRegistry()
+    GroupMetrics(broker.groups.target.store, lambda _place: None).register(counters)
+    broker.stable_member("old")
+    for member_id in ("m1", "m2"):
+        MemberOf(broker, member_id, group_id="new").join()
+    MemberOf(broker, "m3", group_id="other").join()
+
+    assert counted(counters, "NumGroups") == {(): 1}
+    assert counted(counters, "group-count", 1) == {("classic",): 1, ("consumer",): 2}
+    assert counted(counters, "consumer-group-count", 1) == {
+        ("Empty",): 0,
+        ("Assigning",): 0,
+        ("Reconciling",): 1,
+        ("Stable",): 1,
+    }
+    assert counted(counters, "consumer-group-rebalance") == {(): 3}
 
 
 def test_the_lag_of_a_group_is_known_for_partitions_that_are_here(
