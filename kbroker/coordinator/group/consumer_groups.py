@@ -8,6 +8,7 @@ a group, as most brokers meet none and would pay with megabytes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Collection, Mapping
 
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment
@@ -27,6 +28,8 @@ from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.replication.metadata_cache import MetadataCache
 
+_RESOLVED_AT_ONCE = 2
+
 
 class ConsumerGroups:
     """Owned by the event loop; `given` is what each of these groups is given."""
@@ -37,6 +40,8 @@ class ConsumerGroups:
         """Raises ConfigError for assignors that cannot be had."""
         self.store = store
         self.own_targets = OwnTargets(store.runtime.monotonic_ms)
+        # Of threads that others need too.
+        self.resolving = asyncio.Semaphore(_RESOLVED_AT_ONCE)
         self._followers = TopicFollowers()
         self.follow = self._followers.follow
         self._topics = ClusterTopics(metadata)

@@ -9,7 +9,7 @@ is refused, no target that is being computed on top of it counts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -90,6 +90,11 @@ class Keeper(Protocol):
 
     def follow(self, topics: Iterable[str], group_id: str) -> None:
         """A group is to hear of changes of topics."""
+        ...
+
+    @property
+    def resolving(self) -> AbstractAsyncContextManager[None]:
+        """Held while patterns of a group are resolved."""
         ...
 
     def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
@@ -208,6 +213,9 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
 
     async def worked(self, effect: Compute, beside: Beside) -> Any:
         job = effect.token
+        if isinstance(job, PatternJob):
+            async with self._keeper.resolving:
+                return await super().worked(effect, beside)
         if not isinstance(job, TargetJob) or not job.is_own:
             return await super().worked(effect, beside)
         with suppress(AssignorError):  # the log has it

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Final
 
 from kbroker.coordinator.consumer_group.patterns import PatternsTooSlowError, matching_names
 
 LIMIT_S: Final = 10.0
+_PAUSES_AFTER_S = 0.001
 
 
-def timely_matches(patterns: Collection[str], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    """The names that each pattern matches. Raises PatternsTooSlowError after `LIMIT_S`, and
+def timely_matches(
+    patterns: Collection[str], names: Sequence[str], limit_s: float = LIMIT_S
+) -> Mapping[str, frozenset[str]]:
+    """The names that each pattern matches. Raises PatternsTooSlowError after `limit_s`, and
     KafkaError without the library.
     """
-    end_s = monotonic() + LIMIT_S
-
-    def is_late() -> bool:
-        sleep(0)  # RE2 keeps the interpreter's lock: whoever waits for it gets it between two names
-        return monotonic() >= end_s
-
     try:
-        return matching_names(patterns, names, is_late)
+        return matching_names(patterns, names, _pausing(monotonic() + limit_s))
     except PatternsTooSlowError:
         raise PatternsTooSlowError(
             f"{len(patterns):,} patterns were not matched with {len(names):,} topics within"
-            f" {LIMIT_S:g} s"
+            f" {limit_s:g} s"
         ) from None
+
+
+def _pausing(end_s: float) -> Callable[[], bool]:
+    """Return what says whether it is late. RE2 keeps the interpreter's lock: whoever waits for that
+    gets it between two names, at times.
+    """
+    paused_s = monotonic()
+
+    def is_late() -> bool:
+        nonlocal paused_s
+        now_s = monotonic()
+        if now_s - paused_s >= _PAUSES_AFTER_S:
+            sleep(0)
+            paused_s = monotonic()
+        return now_s >= end_s
+
+    return is_late

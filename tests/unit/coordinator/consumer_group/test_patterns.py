@@ -12,6 +12,7 @@ from kbroker.coordinator.consumer_group.patterns import (
     check_pattern,
     matching_names,
 )
+from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.errors import ErrorCode, KafkaError
 
 NAMES = ["orders", "orders-eu", "payments", "__consumer_offsets"]
@@ -75,3 +76,12 @@ def test_matching_ends_when_its_time_is_over() -> None:
 
     with pytest.raises(PatternsTooSlowError):
         matching_names([".*"], NAMES, lambda: next(answers))
+
+
+def test_patterns_that_take_too_long_are_given_up_with_a_sentence() -> None:
+    pytest.importorskip("re2")
+    assert timely_matches(["orders", "p.*"], NAMES) == {"orders": {"orders"}, "p.*": {"payments"}}
+
+    sentence = "^2 patterns were not matched with 4 topics within 0 s$"
+    with pytest.raises(PatternsTooSlowError, match=sentence):
+        timely_matches(["orders", "p.*"], NAMES, limit_s=0)
