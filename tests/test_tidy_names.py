@@ -25,11 +25,6 @@ from tests.source_trees import (
 _CONSUMER_GROUPS = {
     "coordinator/consumer_group/metadata_hash.py": ("NO_TOPIC",),
     "coordinator/consumer_group/records.py": ("removed_group", "removed_member"),
-    "coordinator/group/subscription.py": (
-        "assignment_bytes",
-        "read_assignment",
-        "read_subscription",
-    ),
 }
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {

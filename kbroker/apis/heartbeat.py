@@ -1,7 +1,7 @@
 """Heartbeat (12): a member is alive and learns whether its group rebalances.
 
-v1: throttle time. v3: group instance id. Never waits; while the group is being loaded it is simply
-confirmed.
+v1: throttle time. v3: group instance id. While the group is being loaded it is simply confirmed. It
+waits in consumer groups (KIP-848) alone, for what it rests on to be stored.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from kbroker.acl.acl import AclOperation
 from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.served_api import Served
 from kbroker.apis.shortcut import HandlerToCall
@@ -48,12 +49,18 @@ class HeartbeatShortcut:
 
 
 @api(HeartbeatRequest, ForRequest(AclOperation.READ, its_group), repeats=HeartbeatShortcut)
-def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(ctx: RequestContext, request: HeartbeatRequest) -> NowOrLater[HeartbeatResponse]:
     """Prolong the member's session."""
     return _answered(ctx.services.groups.heartbeat(request), ctx, request)
 
 
-def _answered(code: ErrorCode, ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def _answered(
+    code: NowOrLater[ErrorCode], ctx: RequestContext, request: HeartbeatRequest
+) -> NowOrLater[HeartbeatResponse]:
+    return then(code, _response, ctx, request)
+
+
+def _response(code: ErrorCode, ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     response = HeartbeatResponse(error_code=int(code))
     if code:
         ctx.tell_refusals(request, response)

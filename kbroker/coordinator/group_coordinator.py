@@ -16,12 +16,11 @@ from uuid import UUID
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
-from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
+from kbroker.coordinator.group.join_sync import JoinAttempt
 from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+LeaveOutcome = tuple[ErrorCode, list[ErrorCode]]
 _EXPIRY_TIMER = "offsets.retention.check"
 
 
@@ -217,15 +217,37 @@ class GroupCoordinator:
         coordinated = self.store.find(request.group_id)
         if error is NO_ERROR and coordinated is None and request.member_id:
             error = ErrorCode.UNKNOWN_MEMBER_ID
-        named_after = request.group_instance_id or caller.client_id
-        if error is NO_ERROR and not _can_be_recorded(request, f"{named_after}-{ZERO_UUID}"):
+        if error is NO_ERROR and not _can_be_recorded(request, _new_id(request, caller, ZERO_UUID)):
             return refused_join("", ErrorCode.UNKNOWN_SERVER_ERROR)
         if error is not NO_ERROR:
             return refused_join(request.member_id, error)
         if coordinated is None:
             coordinated = self.store.create(request.group_id)
         elif not isinstance(coordinated, ClassicGroup):
-            return refused_join(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return self._join_other_kind(coordinated, request, caller)
+        return self._join(coordinated, request, caller, _new_id(request, caller, self._new_uuid()))
+
+    def _join_other_kind(
+        self, coordinated: CoordinatedGroup, request: JoinGroupRequest, caller: Caller
+    ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+        """An empty group becomes a classic one before somebody joins it."""
+        if coordinated.member_count:
+            return self._join(coordinated, request, caller, str(self._new_uuid()))
+        if request.member_id:
+            return refused_join(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.store.run(coordinated, coordinated.room_for_classic_members(self._runtime.now()))
+        emptied = self.store.find(request.group_id)
+        if not isinstance(emptied, ClassicGroup):
+            return refused_join("", ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._join(emptied, request, caller, _new_id(request, caller, self._new_uuid()))
+
+    def _join(
+        self,
+        coordinated: CoordinatedGroup,
+        request: JoinGroupRequest,
+        caller: Caller,
+        new_member_id: str,
+    ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
         reply: PendingReply[JoinGroupResponse] = PendingReply()
         attempt = JoinAttempt(
             correlation=reply,
@@ -233,11 +255,9 @@ class GroupCoordinator:
             api_version=caller.api_version,
             client_id=caller.client_id,
             client_host=caller.client_host,
-            new_member_id=f"{named_after}-{self._new_uuid()}",
+            new_member_id=new_member_id,
         )
-        step = self.store.step(coordinated)
-        join(step, attempt)
-        self.store.run(coordinated, step.effects)
+        self.store.run(coordinated, coordinated.join(attempt, self._runtime.now()))
         self.store.drop_if_untouched(request.group_id)
         return reply.outcome()
 
@@ -254,7 +274,7 @@ class GroupCoordinator:
     ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
         """SyncGroup; waits for the leader's assignments."""
         coordinated = self.store.find(request.group_id)
-        if not isinstance(coordinated, ClassicGroup):
+        if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 # The rebalance this belongs to is lost, and old clients do not expect code 14 here:
@@ -262,41 +282,36 @@ class GroupCoordinator:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             return SyncGroupResponse(error_code=int(error or ErrorCode.UNKNOWN_MEMBER_ID))
         reply: PendingReply[SyncGroupResponse] = PendingReply()
-        step = self.store.step(coordinated)
-        sync(step, reply, request)
-        self.store.run(coordinated, step.effects)
+        self.store.run(coordinated, coordinated.sync(reply, request, self._runtime.now()))
         return reply.outcome()
 
-    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Answer Heartbeat at once, without waiting."""
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode | Awaitable[ErrorCode]:
+        """Answer Heartbeat, at once but for what rests on a write that is on its way."""
         coordinated = self.store.find(request.group_id)
-        if not isinstance(coordinated, ClassicGroup):
+        if isinstance(coordinated, ClassicGroup):
+            return coordinated.beat(request, self._monotonic_ms())
+        if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return NO_ERROR  # sessions start when the group is loaded; no reason to rejoin
             return error or ErrorCode.UNKNOWN_MEMBER_ID
-        return sessions.heartbeat(
-            coordinated.group,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            self._monotonic_ms(),
-        )
+        reply: PendingReply[ErrorCode] = PendingReply()
+        self.store.run(coordinated, coordinated.heartbeat(reply, request, self._runtime.now()))
+        return reply.outcome()
 
     def leave_group(
         self, group_id: str, leaving: Sequence[Leaving]
-    ) -> tuple[ErrorCode, list[ErrorCode]]:
+    ) -> LeaveOutcome | Awaitable[LeaveOutcome]:
         """LeaveGroup: the code for the request, and one for each member unless it is refused."""
         coordinated = self.store.find(group_id)
-        if not isinstance(coordinated, ClassicGroup):
+        if coordinated is None:
             error = self._refusal(group_id)
             if error is not NO_ERROR:
                 return error, []
             return NO_ERROR, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
-        step = self.store.step(coordinated)
-        codes = sessions.leave_group(step, leaving)
-        self.store.run(coordinated, step.effects)
-        return NO_ERROR, codes
+        reply: PendingReply[LeaveOutcome] = PendingReply()
+        self.store.run(coordinated, coordinated.leave(reply, leaving, self._runtime.now()))
+        return reply.outcome()
 
     def _refusal(self, group_id: str) -> ErrorCode:
         """NONE when this broker answers for a group of that name."""
@@ -382,6 +397,11 @@ def _can_be_recorded(request: JoinGroupRequest, new_member_id: str) -> bool:
     """
     names = (request.group_id, request.member_id or new_member_id, request.protocol_type)
     return all(map(fits_a_record, (*names, *(protocol.name for protocol in request.protocols))))
+
+
+def _new_id(request: JoinGroupRequest, caller: Caller, new: UUID) -> str:
+    """The id of a new member of a classic group."""
+    return f"{request.group_instance_id or caller.client_id}-{new}"
 
 
 def _listed(coordinated: CoordinatedGroup) -> ListGroupsResponse.ListedGroup:

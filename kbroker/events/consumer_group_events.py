@@ -20,6 +20,8 @@ class EpochCause(Enum):
     MEMBER_LEFT = "{who} left"
     SESSION_EXPIRED = "{who} sent no heartbeat for {detail} ms"
     REBALANCE_TIMEOUT = "{who} did not give up its partitions within {detail} ms"
+    JOIN_TIMEOUT = "{who} was asked to join again, and did not within {detail} ms"
+    SYNC_TIMEOUT = "{who} joined, and did not fetch its assignment within {detail} ms"
     SUBSCRIPTION_CHANGED = "{who} subscribes to other topics"
     TOPICS_CHANGED = "topics that it reads have changed, or come and gone"
 
@@ -27,10 +29,12 @@ class EpochCause(Enum):
 class FencingCause(Enum):
     """The cause for which the coordinator removes a member that did not leave."""
 
-    SESSION_EXPIRED = "it sent no heartbeat for {detail} ms (consumer.session.timeout.ms)"
+    SESSION_EXPIRED = "it sent no heartbeat for {detail} ms (its session timeout)"
     REBALANCE_TIMEOUT = (
         "it did not give up its partitions within {detail} ms (its rebalance timeout)"
     )
+    JOIN_TIMEOUT = "it was asked to join again, and did not within {detail} ms (rebalance timeout)"
+    SYNC_TIMEOUT = "it did not fetch its assignment within {detail} ms (rebalance timeout)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

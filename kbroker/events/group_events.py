@@ -27,6 +27,7 @@ class RebalanceCause(Enum):
     LEADER_REJOINED = "the leader, {who}, asked for it by joining again"
     STATIC_MEMBER_REPLACED = "{who} came back as another process, {detail}"
     NOT_STORED = "the assignments could not be stored: {detail}"
+    PROTOCOL_CHANGED = "the last member of the consumer protocol has left it"
     GROUP_TOO_LARGE = "it was loaded with more members than group.max.size={detail}"
 
 

@@ -86,15 +86,15 @@ def heartbeat(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResp
 
 def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:
     request, owned = sent.request, sent.owned
-    _check_size(step, request.member_id)
+    check_size(step, request.member_id)
     before = _sender(step, sent, owned)
     member = before._replace(metadata=_said(before.metadata, sent))
-    has_other_names = _take_metadata(step, before, member)
+    has_other_names = take_metadata(step, before, member)
     pattern = take_pattern(step, before, member, sent.visible)
     has_other_topics = has_other_names or pattern.is_other
-    group_epoch = _group_epoch(step, before, member, has_other_names or pattern.is_known)
+    group_epoch = group_epoch_after(step, before, member, has_other_names or pattern.is_known)
     target = next_target(step, group_epoch, before, member)
-    after = _reconcile(step, member, target, owned, has_other_topics)
+    after = reconcile(step, member, target, owned, has_other_topics)
     keep_alive(step, after.member_id)
     says_all = (
         request.rebalance_timeout_ms != _NOT_SAID
@@ -112,7 +112,8 @@ def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatRespons
     )
 
 
-def _check_size(step: ConsumerStep, member_id: str) -> None:
+def check_size(step: ConsumerStep, member_id: str) -> None:
+    """Raise KafkaError GROUP_MAX_SIZE_REACHED if there is no room for one who is not a member."""
     members, most = step.group.members, step.given.max_size
     if len(members) >= most and member_id not in members:
         raise KafkaError(
@@ -153,7 +154,7 @@ def _said(before: MemberMetadata, sent: Heartbeat) -> MemberMetadata:
     return before if said == before else said
 
 
-def _take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:
+def take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:
     """Write what is new; returns whether the member subscribes to other topics by their names."""
     if member.metadata is before.metadata:
         return False
@@ -162,7 +163,9 @@ def _take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:
     return names != before.metadata.subscribed_topic_names
 
 
-def _group_epoch(step: ConsumerStep, before: Member, member: Member, has_other_topics: bool) -> int:
+def group_epoch_after(
+    step: ConsumerStep, before: Member, member: Member, has_other_topics: bool
+) -> int:
     """The epoch of the group, a new one if its topics are others or have changed. Topics of a
     pattern that is not resolved yet are not known to be others.
     """
@@ -185,13 +188,16 @@ def _group_epoch(step: ConsumerStep, before: Member, member: Member, has_other_t
     return epoch
 
 
-def _reconcile(
+def reconcile(
     step: ConsumerStep,
     member: Member,
     target: Target,
     owned: OwnedPartitions | None,
     has_other_topics: bool,
 ) -> Member:
+    """Take a member a step towards its target. One that speaks the classic protocol has its time to
+    join again for what it must give up.
+    """
     if not has_other_topics and member.is_reconciled_to(target.epoch):
         return member
     topics = step.given.topics
@@ -209,7 +215,7 @@ def _reconcile(
         return member
     after = member._replace(current=current)
     step.change(RecordKind.CURRENT_MEMBER_ASSIGNMENT, current, after.member_id)
-    if current.state is MemberState.UNREVOKED_PARTITIONS:
+    if current.state is MemberState.UNREVOKED_PARTITIONS and not member.is_classic:
         watch_revocation(step, after)
     return after
 

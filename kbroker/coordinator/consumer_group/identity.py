@@ -56,19 +56,19 @@ def static_member(
             f"Static member {member_id} with instance id {instance_id} cannot join the group"
             f" because the instance id is owned by {before.member_id} member.",
         )
+    return replaced_member(step, before, member_id)
+
+
+def replaced_member(step: ConsumerStep, before: Member, member_id: str) -> Member:
+    """Let one member end, and another begin with all that it had. Timers find the first gone."""
     current = before.current._replace(member_epoch=JOINING, previous_member_epoch=JOINING)
     member = Member(member_id, before.metadata, current)
-    _take_place(step, before, member)
-    return member
-
-
-def _take_place(step: ConsumerStep, before: Member, member: Member) -> None:
-    """One member ends, and another begins with all that it had. Its timers find it gone."""
     step.changes += removal_of_member(before.member_id)
     step.change(RecordKind.MEMBER_METADATA, member.metadata, member.member_id)
     target = step.group.target(before.member_id)
     step.change(RecordKind.TARGET_ASSIGNMENT_MEMBER, target, member.member_id)
     step.change(RecordKind.CURRENT_MEMBER_ASSIGNMENT, member.current, member.member_id)
+    return member
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> Member:

@@ -5,11 +5,12 @@ Pure. Members are values: a change makes another one, which takes its place in t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.record_values import (
+    ClassicProtocol,
     CurrentMemberAssignment,
     MemberMetadata,
     MemberState,
@@ -79,6 +80,12 @@ class Member(NamedTuple):
     def is_classic(self) -> bool:
         """Whether it speaks the classic protocol."""
         return self.metadata.classic_member_metadata is not None
+
+    @property
+    def classic_protocols(self) -> Sequence[ClassicProtocol]:
+        """The protocols that it supports if it speaks the classic protocol, its favourite first."""
+        classic = self.metadata.classic_member_metadata
+        return () if classic is None else classic.supported_protocols
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Whether it has all of its target, and nothing else."""

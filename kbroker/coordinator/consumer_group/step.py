@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.consumer_group.assignors.assignor import (
     Assignment,
     Assignor,
@@ -23,6 +24,7 @@ from kbroker.coordinator.consumer_group.assignors.assignor import (
 )
 from kbroker.coordinator.consumer_group.changes import Change
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.runtime.effects import Effect, Instant
 from kbroker.events.consumer_group_events import FencingCause
@@ -84,11 +86,42 @@ Match = Callable[[Collection[str], Sequence[str]], Mapping[str, frozenset[str]]]
 """The names that each pattern matches. Called beside the loop; raises if it takes too long."""
 
 
+class MigrationPolicy(Enum):
+    """The ways in which a group that is in use may change its protocol, as
+    `group.consumer.migration.policy` names it. An empty one changes by use under each of them.
+    """
+
+    DISABLED = "disabled"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group may become a consumer group."""
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether a consumer group may become a classic one."""
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
+class Downgrade(NamedTuple):
+    """A consumer group becomes a classic one, as nobody is left who speaks the new protocol."""
+
+    leaving: frozenset[str] = frozenset()  # ids of members
+    joining: Member | None = None  # the classic member that replaces a static one
+    rebalances: bool = True
+
+
 class TimerKind(Enum):
     """The purpose of a timer of a consumer group."""
 
     SESSION = "session"  # until a member counts as gone
     REBALANCE = "rebalance"  # until a member has given up what it has to
+    JOIN = "join"  # until a classic member, which was asked to, has joined again
+    SYNC = "sync"  # until a classic member that has joined has fetched its assignment
 
 
 class TimerKey(NamedTuple):
@@ -172,6 +205,8 @@ class Attendance:
 
     sessions: dict[str, Session] = field(default_factory=dict)  # by member id
     revoking_epochs: dict[str, int] = field(default_factory=dict)  # of members with a timer
+    awaited: set[TimerKey] = field(default_factory=set)  # joins and syncs of classic members
+    missed: set[TimerKey] = field(default_factory=set)  # those whose time is up
     must_look_at_topics: bool = True  # since they were looked at, some may have changed
     looked_at_epoch: int = 0  # of the group, when its topics were looked at
     job: TargetJob | None = None  # whose result is waited for
@@ -194,6 +229,8 @@ class Surroundings:
     large_target: int  # partitions and members from which on a target is computed beside the loop
     pattern_refresh_ms: int  # after which patterns are resolved again
     match: Match  # patterns with names
+    migration: MigrationPolicy
+    classic: GroupConfig  # of the classic groups that consumer groups become
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -212,6 +249,7 @@ class ConsumerStep:
     assignor: str = ""  # of the target that it writes
     # Members that it removes, and what they were late with; others have left.
     late: dict[str, tuple[FencingCause, str]] = field(default_factory=dict)
+    downgrade: Downgrade | None = None
 
     def change(self, kind: RecordKind, value: Any, name: str = "") -> None:
         """Something of the group gets another value, None to end it."""

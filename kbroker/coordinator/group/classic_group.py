@@ -7,18 +7,28 @@ follows their topics, those of an empty one count from when it became empty (KIP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group import causes
-from kbroker.coordinator.group.coordinated_group import Committer, CoordinatedGroup, Ending, Offsets
+from kbroker.coordinator.group.coordinated_group import (
+    Committer,
+    CoordinatedGroup,
+    Ending,
+    Offsets,
+    PlaceTaken,
+)
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import (
+    JoinAttempt,
     StaticMemberStored,
+    join,
     on_static_member_refused,
     on_static_member_stored,
+    sync,
 )
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.rebalance import (
@@ -27,24 +37,31 @@ from kbroker.coordinator.group.rebalance import (
     GroupStep,
     TimerKey,
     on_assignment_stored,
+    refused_join,
 )
 from kbroker.coordinator.group.records import group_metadata_key
 from kbroker.coordinator.group.sessions import (
+    Leaving,
     close,
+    heartbeat,
+    leave_group,
     member_error,
     on_timer,
     prolong,
+    resume,
+    send_away,
     start_sessions,
 )
-from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group_kinds import CLASSIC
 from kbroker.coordinator.runtime.append_errors import append_errors
-from kbroker.coordinator.runtime.effects import Effect, Instant, KeyValue
-from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard
+from kbroker.coordinator.runtime.effects import Effect, Instant, KeyValue, Reply
+from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard, nothing
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.sync_group import SyncGroupRequest
 
 _BYTES_OF_MEMBER = 64  # beside its names and data
 _METADATA_ERRORS = {
@@ -56,7 +73,7 @@ _METADATA_ERRORS = {
 class ClassicGroup(CoordinatedGroup):
     """A group whose members join and sync; also one that only keeps offsets."""
 
-    __slots__ = ("_config", "group")
+    __slots__ = ("_config", "_is_displaced", "group")
 
     kind: ClassVar[str] = CLASSIC
 
@@ -64,10 +81,41 @@ class ClassicGroup(CoordinatedGroup):
         super().__init__(group.group_id, home, group.offsets)
         self.group = group
         self._config = config
+        self._is_displaced = False
 
     def step(self, now: Instant) -> GroupStep:
         """An input to the group."""
         return GroupStep(self.group, self._config, now)
+
+    # ---- members
+
+    def room_for_classic_members(self, _now: Instant) -> list[Effect]:
+        return []
+
+    def join(self, attempt: JoinAttempt, now: Instant) -> list[Effect]:
+        step = self.step(now)
+        join(step, attempt)
+        return step.effects
+
+    def sync(self, correlation: object, request: SyncGroupRequest, now: Instant) -> list[Effect]:
+        step = self.step(now)
+        sync(step, correlation, request)
+        return step.effects
+
+    def heartbeat(
+        self, correlation: object, request: HeartbeatRequest, now: Instant
+    ) -> list[Effect]:
+        return [Reply(correlation, self.beat(request, now.monotonic_ms))]
+
+    def beat(self, request: HeartbeatRequest, now_ms: float) -> ErrorCode:
+        """Answer Heartbeat at once, as most of them are."""
+        member_id, instance_id = request.member_id, request.group_instance_id
+        return heartbeat(self.group, member_id, instance_id, request.generation_id, now_ms)
+
+    def leave(self, correlation: object, leaving: Sequence[Leaving], now: Instant) -> list[Effect]:
+        step = self.step(now)
+        codes = leave_group(step, leaving)
+        return [*step.effects, Reply(correlation, (NO_ERROR, codes))]
 
     # ---- what is shown
 
@@ -137,11 +185,13 @@ class ClassicGroup(CoordinatedGroup):
     @property
     def is_recorded(self) -> bool:
         group = self.group
-        return bool(group.generation_id or group.members or group.pending_members)
+        return bool(
+            group.generation_id or group.members or group.pending_members or group.has_record
+        )
 
     def ending(self) -> Ending:
         """A group that only kept offsets (generation 0) has no record of its own to end."""
-        is_recorded = self.group.generation_id > 0
+        is_recorded = self.group.generation_id > 0 or self.group.has_record
         records = [KeyValue(group_metadata_key(self.group_id), None)] if is_recorded else []
         return Ending(records, lambda _part: None)
 
@@ -155,6 +205,24 @@ class ClassicGroup(CoordinatedGroup):
         close(step, code)
         return step.effects
 
+    def displaced(self, now: Instant) -> list[Effect]:
+        self._is_displaced = True
+        step = self.step(now)
+        send_away(step, ErrorCode.REBALANCE_IN_PROGRESS)
+        return step.effects
+
+    def restored(self, now: Instant) -> list[Effect]:
+        self._is_displaced = False
+        step = self.step(now)
+        resume(step)
+        return step.effects
+
+    def replay(self, _token: Hashable) -> Callable[[int], None]:
+        """As long as the log may refuse that this group is here, nothing it writes may stay without
+        that.
+        """
+        return nothing if self.before is None else _rests_on_what_was_before
+
     def timer_fired(self, key: Hashable, now: Instant) -> list[Effect]:
         assert isinstance(key, TimerKey)
         step = self.step(now)
@@ -162,11 +230,16 @@ class ClassicGroup(CoordinatedGroup):
         return step.effects
 
     def append_ended(self, token: Hashable, error: ErrorCode, now: Instant) -> list[Effect]:
+        if isinstance(token, PlaceTaken):
+            return _place_taken(token, error)
         is_in_log = error is NO_ERROR or error in UNCONFIRMED
         error = _METADATA_ERRORS.get(error, error)
         step = self.step(now)
         if isinstance(token, AssignmentStored):
             on_assignment_stored(step, token, error)
+        elif isinstance(token, StaticMemberStored) and self._is_displaced:
+            refused = refused_join("", ErrorCode.REBALANCE_IN_PROGRESS)
+            step.effects.append(Reply(token.attempt.correlation, refused))
         elif isinstance(token, StaticMemberStored):
             heard = on_static_member_stored if is_in_log else on_static_member_refused
             heard(step, token, error)
@@ -239,6 +312,16 @@ class ClassicGroup(CoordinatedGroup):
         else:
             return []
         return self.offsets.expired(now_ms, retention_ms, since, kept, among)
+
+
+def _place_taken(token: PlaceTaken, error: ErrorCode) -> list[Effect]:
+    if token.correlation is None:
+        return []
+    return [Reply(token.correlation, token.refused(error) if error else token.response)]
+
+
+def _rests_on_what_was_before(_base_offset: int) -> None:
+    """Change nothing, as `nothing` does; such a write is refused with those before it."""
 
 
 def _commit_time(value: CommittedOffset) -> int:

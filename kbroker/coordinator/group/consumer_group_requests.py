@@ -24,10 +24,7 @@ from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.consumer_group.validation import check_request
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.consumer_groups import ConsumerGroups
-from kbroker.coordinator.group.coordinated_consumer_group import (
-    CoordinatedConsumerGroup,
-    refusal_of,
-)
+from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.runtime.pending_reply import PendingReply
@@ -97,17 +94,33 @@ class ConsumerGroupRequests:
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
             if error is not NO_ERROR:
                 return Response(error_code=int(error))
-            coordinated = self._group(request)
+            sent = Heartbeat(
+                request=request,
+                client_id=client_id,
+                client_host=client_host,
+                new_member_id=str(self._new_uuid()),
+                visible=visible,
+            )
+            found = self._store.find(request.group_id)
+            if isinstance(found, ClassicGroup) and request.member_epoch == JOINING:
+                return self._change_protocol(found, sent)
+            coordinated = self._group(request, found)
         except KafkaError as refused:
             return _refused(refused)
-        sent = Heartbeat(
-            request=request,
-            client_id=client_id,
-            client_host=client_host,
-            new_member_id=str(self._new_uuid()),
-            visible=visible,
-        )
         return self._decide(coordinated, sent)
+
+    def _change_protocol(
+        self, classic: ClassicGroup, sent: Heartbeat
+    ) -> Response | Awaitable[Response]:
+        """A member of the new protocol joins a classic group, which becomes one of its protocol.
+        Raises KafkaError if the group or the member cannot be taken in.
+        """
+        made = self.groups.successor_of(classic)
+        upgrade, step = made.step_as_successor(classic.group, self._store.runtime.now())
+        response = heartbeat(step, sent)
+        reply: PendingReply[Response] = PendingReply()
+        self._store.run(classic, made.succeeding(classic, upgrade, step, reply, response))
+        return reply.outcome()
 
     def describe(self, group_id: str) -> Description:
         """Return a group as ConsumerGroupDescribe shows it. Raises KafkaError if it does not."""
@@ -149,10 +162,7 @@ class ConsumerGroupRequests:
                 return self._with_target(coordinated, sent, refused.job)
             return _refused(refused)
         reply: PendingReply[Response] = PendingReply()
-        correlation = reply if step.changes else None
-        self._store.run(coordinated, coordinated.concluded(step, correlation, response))
-        if not step.changes:
-            return self._when_stored(coordinated, response)
+        self._store.run(coordinated, coordinated.concluded(step, reply, response))
         return reply.outcome()
 
     async def _with_target(
@@ -175,42 +185,24 @@ class ConsumerGroupRequests:
         if error_code is not NO_ERROR:
             return Response(error_code=int(error_code))
         try:
-            again = self._group(sent.request)
+            again = self._group(sent.request, self._store.find(group_id))
         except KafkaError as refused:
             return _refused(refused)
         outcome = self._decide(again, sent, ComputedTarget(job, found))
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    def _when_stored(
-        self, coordinated: CoordinatedConsumerGroup, response: Response
-    ) -> Response | Awaitable[Response]:
-        """The answer to a heartbeat that changed nothing waits for what it rests on."""
-        number = coordinated.unstored()
-        if number is None:
-            return response
-        reply: PendingReply[Response] = PendingReply()
-
-        def heard(error: ErrorCode) -> None:
-            reply.answer(response if error is NO_ERROR else refusal_of(error))
-
-        error = coordinated.home.wait_for(number, heard)
-        if error is not None:
-            heard(error)
-        return reply.outcome()
-
-    def _group(self, request: ConsumerGroupHeartbeatRequest) -> CoordinatedConsumerGroup:
+    def _group(
+        self, request: ConsumerGroupHeartbeatRequest, found: CoordinatedGroup | None
+    ) -> CoordinatedConsumerGroup:
         """The group of a heartbeat, a new one for the first member. Raises KafkaError."""
         group_id = request.group_id
-        found = self._store.find(group_id)
         if isinstance(found, CoordinatedConsumerGroup):
             return found
-        is_joining = request.member_epoch == JOINING
-        if found is None and not is_joining:
-            raise _not_found(f"Consumer group {group_id} not found.")
+        if found is None and request.member_epoch != JOINING:
+            kind = "Group" if request.member_epoch < JOINING else "Consumer group"
+            raise _not_found(f"{kind} {group_id} not found.")
         if found is None:
             return self.groups.create(group_id)
-        if is_joining and isinstance(found, ClassicGroup) and found.is_empty:
-            return self.groups.take_over(found)
         raise _not_found(f"Group {group_id} is not a consumer group.")
 
 

@@ -21,6 +21,7 @@ class ConsumerGroupServices:
     settings_of: Callable[[str], GroupSettings]  # by group id
     max_size: int
     assignors: Sequence[str]  # as `group.consumer.assignors` names them
+    migration_policy: str = "disabled"  # as `group.consumer.migration.policy` names it
     large_target: int = _LARGE_TARGET
     pattern_refresh_ms: int = 600_000
     match: Match | None = None  # None for that of `timely_matches`

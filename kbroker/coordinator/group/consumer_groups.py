@@ -15,7 +15,7 @@ from kbroker.coordinator.consumer_group.assignors.assignor import Assignment
 from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
-from kbroker.coordinator.consumer_group.step import Surroundings, TargetJob
+from kbroker.coordinator.consumer_group.step import MigrationPolicy, Surroundings, TargetJob
 from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.cluster_topics import ClusterTopics
@@ -53,6 +53,8 @@ class ConsumerGroups:
             large_target=services.large_target,
             pattern_refresh_ms=services.pattern_refresh_ms,
             match=services.match or timely_matches,
+            migration=MigrationPolicy(services.migration_policy.lower()),
+            classic=store.config,
         )
         metadata.on_topics_changed = self._topics_changed
 
@@ -63,15 +65,10 @@ class ConsumerGroups:
         self.store.keep(made)
         return made
 
-    def take_over(self, classic: ClassicGroup) -> CoordinatedConsumerGroup:
-        """Put a group in the place of an empty classic one, whose offsets it has. The classic one
-        comes back if the log refuses that.
-        """
+    def successor_of(self, classic: ClassicGroup) -> CoordinatedConsumerGroup:
+        """Return a group that may take the place of a classic one, whose offsets it has."""
         home = classic.home
-        made = self.made(ConsumerGroup(classic.group_id, home.timeline), home, classic.offsets)
-        made.before = classic
-        self.store.keep(made)
-        return made
+        return self.made(ConsumerGroup(classic.group_id, home.timeline), home, classic.offsets)
 
     def made(
         self, group: ConsumerGroup, home: GroupShard, offsets: GroupOffsets

@@ -13,12 +13,11 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from kbroker.coordinator.consumer_group import sessions
+from kbroker.coordinator.consumer_group import classic_members, sessions
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
 from kbroker.coordinator.consumer_group.changes import Change, removal_of_group, written
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.happenings import arrival, events_of
-from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import RecordKind
 from kbroker.coordinator.consumer_group.step import (
     Attendance,
@@ -37,17 +36,32 @@ from kbroker.coordinator.consumer_group.target_assignment import (
     on_computed,
     target_failed,
 )
+from kbroker.coordinator.group import consumer_group_commits as commits
+from kbroker.coordinator.group.classic_successor import classic_successor, empty_successor
+from kbroker.coordinator.group.consumer_group_refusals import (
+    Refused,
+    refusal_of,
+    refused_code,
+    refused_join_of,
+    refused_leave_of,
+    refused_sync_of,
+)
 from kbroker.coordinator.group.coordinated_group import (
-    FIRST_VERSION_WITH_EPOCHS,
     Beside,
     Committer,
     CoordinatedGroup,
     Ending,
     Offsets,
+    PlaceTaken,
 )
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.join_sync import JoinAttempt
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
+from kbroker.coordinator.group.protocol_change import upgraded
+from kbroker.coordinator.group.rebalance import refused_join
+from kbroker.coordinator.group.sessions import Leaving
 from kbroker.coordinator.group_kinds import CONSUMER, ConsumerGroupState
-from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.effects import (
     Append,
     Compute,
@@ -55,22 +69,21 @@ from kbroker.coordinator.runtime.effects import (
     Happened,
     Instant,
     Reply,
+    TakePlace,
 )
+from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, Shard
-from kbroker.errors import NO_ERROR, ErrorCode
+from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.events.event import Event
 from kbroker.events.group_events import CoordinatorMoved
 from kbroker.model import TopicPartition
-from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from kbroker.coordinator.consumer_group.description import Description
 
 PROTOCOL_TYPE = "consumer"
-_APPEND_ERRORS = {
-    **append_errors(too_large=ErrorCode.UNKNOWN_SERVER_ERROR),
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -80,6 +93,7 @@ class Decided:
     changes: tuple[Change, ...]
     correlation: object | None = None
     response: Any = None
+    refused: Refused = refusal_of
     events: Sequence[Event] = ()  # that happen then
 
 
@@ -127,24 +141,61 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
 
     def step(self, now: Instant) -> ConsumerStep:
         """An input to the group."""
+        return self._step_of(self.group, now)
+
+    def _step_of(self, group: ConsumerGroup, now: Instant) -> ConsumerStep:
         settings = self.given.settings_of(self.group_id)
-        return ConsumerStep(self.group, self.attendance, self.given, settings, now)
+        return ConsumerStep(group, self.attendance, self.given, settings, now)
+
+    def step_as_successor(self, classic: Group, now: Instant) -> tuple[list[Change], ConsumerStep]:
+        """An input to the group that a classic one, empty or not, is about to become, after the
+        changes that make it of that one. It is decided upon a draft of the group; this one changes
+        when the log takes them all. Raises KafkaError if the classic group cannot be of this kind.
+        """
+        is_empty = classic.state is GroupState.EMPTY
+        changes = [] if is_empty else upgraded(classic, self.given)
+        draft = ConsumerGroup(self.group_id)
+        for change in changes:
+            draft.apply(change)
+        step = self._step_of(draft, now)
+        sessions.start(step)
+        return changes, step
+
+    def succeeding(
+        self,
+        classic: CoordinatedGroup,
+        upgrade: list[Change],
+        step: ConsumerStep,
+        correlation: object,
+        response: Any,
+    ) -> list[Effect]:
+        """Return what comes of such a step."""
+        changes = (*upgrade, *step.changes)
+        records = [*classic.ending().records, *written(self.group_id, changes)]
+        decided = Decided(changes, correlation, response, events=events_of(step))
+        append = Append(tuple(records), decided)
+        return [TakePlace(self, append, tuple(step.effects))]
 
     def concluded(
-        self, step: ConsumerStep, correlation: object | None = None, response: Any = None
+        self,
+        step: ConsumerStep,
+        correlation: object | None = None,
+        response: Any = None,
+        refused: Refused = refusal_of,
     ) -> list[Effect]:
         """Return what comes of a step: its effects, its changes as one write, and the answer."""
         effects = step.effects
+        if step.downgrade is not None:
+            self.undone(step)
+            token = PlaceTaken(correlation, response, refused)
+            return [classic_successor(step, self.home, self.offsets, token)]
         if step.changes:
             records = written(self.group_id, step.changes)
-            if self.before is not None and not self.group.is_recorded:
-                records = [*self.before.ending().records, *records]
-            changes, events = tuple(step.changes), events_of(step)
-            decided = Decided(changes, correlation, response, events)
+            decided = Decided(tuple(step.changes), correlation, response, refused, events_of(step))
             is_answered = correlation is not None
             effects.append(Append(tuple(records), decided, is_answered))
         elif correlation is not None:
-            effects.append(Reply(correlation, response))
+            effects += self._when_stored(correlation, response, refused)
         return effects
 
     def undone(self, step: ConsumerStep) -> None:
@@ -154,6 +205,19 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
                 self.attendance.job = None
             elif isinstance(effect, Compute) and effect.token is self.attendance.pattern_job:
                 self.attendance.pattern_job = None
+
+    def _when_stored(self, correlation: object, response: Any, refused: Refused) -> list[Effect]:
+        """The answer to what changed nothing waits for what it rests on."""
+        number = self.unstored()
+        if number is None:
+            return [Reply(correlation, response)]
+
+        def heard(error: ErrorCode) -> None:
+            assert isinstance(correlation, PendingReply)
+            correlation.answer(response if error is NO_ERROR else refused(error))
+
+        error = self.home.wait_for(number, heard)
+        return [] if error is None else [Reply(correlation, refused(error))]
 
     def unstored(self) -> int | None:
         """The newest write that an answer of now rests on; None if it rests on none."""
@@ -182,17 +246,17 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         assert isinstance(token, Decided)
         step = self.step(now)
         if error is NO_ERROR or error in UNCONFIRMED:
-            self.before = None
             if self.attendance.failed is not None and _has_target(token.changes):
                 self.attendance.failed = None
             step.effects += map(Happened, token.events)
             reached = arrival(self.group, self.attendance)
             if reached is not None:
                 step.effects.append(Happened(reached))
+            sessions.settled(step)
         else:
             self._write_refused(step, token, error)
         if token.correlation is not None:
-            response = token.response if error is NO_ERROR else refusal_of(error)
+            response = token.response if error is NO_ERROR else token.refused(error)
             step.effects.append(Reply(token.correlation, response))
         return step.effects
 
@@ -201,7 +265,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         if any(kind is RecordKind.REGULAR_EXPRESSION and value for kind, _, value in token.changes):
             let_patterns_wait(step)
         if _has_target(token.changes):
-            is_too_large = _APPEND_ERRORS.get(error) is ErrorCode.UNKNOWN_SERVER_ERROR
+            is_too_large = refused_code(error) is ErrorCode.UNKNOWN_SERVER_ERROR
             target_failed(step, TOO_LARGE if is_too_large else None)
         sessions.restart(step)
 
@@ -245,12 +309,63 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         sessions.close(step)
         return step.effects
 
+    def displaced(self, now: Instant) -> list[Effect]:
+        step = self.step(now)
+        sessions.close(step)
+        return step.effects
+
+    def restored(self, now: Instant) -> list[Effect]:
+        self._keeper.follow(self.group.topics(), self.group_id)
+        self.attendance.must_look_at_topics = True
+        return self.started(now)
+
+    # ---- members of the classic protocol
+
+    def room_for_classic_members(self, now: Instant) -> list[Effect]:
+        """An empty group becomes a classic one."""
+        if self.group.members:
+            return []
+        step = self.step(now)
+        return [empty_successor(step, self.home, self.offsets, PlaceTaken())]
+
+    def join(self, attempt: JoinAttempt, now: Instant) -> list[Effect]:
+        step = self.step(now)
+        try:
+            response = classic_members.join(step, attempt)
+        except KafkaError as refused:
+            self.undone(step)
+            return [Reply(attempt.correlation, refused_join("", refused.code))]
+        return self.concluded(step, attempt.correlation, response, refused_join_of)
+
+    def sync(self, correlation: object, request: SyncGroupRequest, now: Instant) -> list[Effect]:
+        step = self.step(now)
+        try:
+            response = classic_members.sync(step, request)
+        except KafkaError as refused:
+            return [Reply(correlation, SyncGroupResponse(error_code=int(refused.code)))]
+        return self.concluded(step, correlation, response, refused_sync_of)
+
+    def heartbeat(
+        self, correlation: object, request: HeartbeatRequest, now: Instant
+    ) -> list[Effect]:
+        step = self.step(now)
+        try:
+            code = classic_members.heartbeat(step, request)
+        except KafkaError as refused:
+            return [Reply(correlation, refused.code)]
+        return self.concluded(step, correlation, code, refused_code)
+
+    def leave(self, correlation: object, leaving: Sequence[Leaving], now: Instant) -> list[Effect]:
+        step = self.step(now)
+        codes = classic_members.leave(step, leaving)
+        return self.concluded(step, correlation, (NO_ERROR, codes), refused_leave_of)
+
     # ---- what is shown
 
     @property
     def as_stored(self) -> CoordinatedGroup | None:
         self.home.catch_up()
-        return self if self.group.is_stored else self.before
+        return self if self.group.is_stored else super().as_stored if self.before else None
 
     @property
     def state(self) -> str:
@@ -326,57 +441,13 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
     # ---- offsets
 
     def commit_error(self, committer: Committer, offsets: Offsets, _now_ms: float) -> ErrorCode:
-        """An epoch before the member's own is good for partitions that it had by then (KIP-1251),
-        as an answer with the new one may be on its way.
-        """
-        _, member_id, _, epoch, api_version = committer
-        if epoch < 0 and not self.group.members:
-            return NO_ERROR
-        member = self.group.members.get(member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not member.is_classic and api_version < FIRST_VERSION_WITH_EPOCHS:
-            return ErrorCode.UNSUPPORTED_VERSION
-        if epoch == member.epoch:
-            return NO_ERROR
-        stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
-        if epoch > member.epoch:
-            return stale
-        had_all = all(self._had(member, place, epoch) for place, _ in offsets)
-        return NO_ERROR if had_all else stale
-
-    def _had(self, member: Member, place: TopicPartition, epoch: int) -> bool:
-        """Whether a member has, or gives up, a partition that it got in `epoch` or before."""
-        topic_id = self.given.topics.topic_id(place.topic)
-        if topic_id is None:
-            return False
-        for partitions in (member.assigned, member.revoking):
-            since = partitions.get(topic_id, {}).get(place.partition)
-            if since is not None:
-                return since <= epoch
-        return False
+        return commits.commit_error(self.group, self.given.topics, committer, offsets)
 
     def transactional_commit_error(self, committer: Committer, offsets: Offsets) -> ErrorCode:
-        """A producer that names no member of the group is trusted, as old ones name none. None of
-        them knows STALE_MEMBER_EPOCH.
-        """
-        _, member_id, instance_id, epoch, _ = committer
-        if epoch == -1 and not member_id and instance_id is None:
-            return NO_ERROR
-        error = self.commit_error(committer, offsets, 0.0)
-        is_stale = error is ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.ILLEGAL_GENERATION if is_stale else error
+        return commits.transactional_commit_error(self.group, self.given.topics, committer, offsets)
 
     def fetch_error(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """NONE for whoever names no member, and for a member in its epoch."""
-        if member_id is None and epoch < 0:
-            return NO_ERROR
-        member = self.group.members.stored(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if epoch == member.epoch:
-            return NO_ERROR
-        return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
+        return commits.fetch_error(self.group, member_id, epoch)
 
     @property
     def may_lose_offsets(self) -> bool:
@@ -405,11 +476,6 @@ def _has_target(changes: Iterable[Change]) -> bool:
         kind is RecordKind.TARGET_ASSIGNMENT_METADATA and value is not None
         for kind, _, value in changes
     )
-
-
-def refusal_of(error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-    """The answer to a heartbeat whose records were not stored."""
-    return ConsumerGroupHeartbeatResponse(error_code=int(_APPEND_ERRORS.get(error, error)))
 
 
 def _commit_time(value: CommittedOffset) -> int:

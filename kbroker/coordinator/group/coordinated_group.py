@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from kbroker.coordinator.group.join_sync import JoinAttempt
 from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
-from kbroker.coordinator.runtime.effects import Compute, Effect, Instant, KeyValue
+from kbroker.coordinator.group.sessions import Leaving
+from kbroker.coordinator.runtime.effects import Compute, Effect, Instant, KeyValue, Reply
 from kbroker.coordinator.runtime.shard import Shard, nothing
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.event import Event
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.sync_group import SyncGroupRequest
 
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
 Beside = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -39,6 +44,17 @@ class Committer(NamedTuple):
     api_version: int = 9
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceTaken:
+    """Token of the records with which a group takes the place of one of another kind; `response` is
+    for the request that has led to it, if there was one.
+    """
+
+    correlation: object | None = None
+    response: Any = None
+    refused: Callable[[ErrorCode], Any] = ErrorCode  # makes a response of why it was not stored
+
+
 class Ending(NamedTuple):
     """Tombstones, and how some of them enter the group's state once the log has them."""
 
@@ -49,7 +65,7 @@ class Ending(NamedTuple):
 class CoordinatedGroup(ABC):
     """A group, its offsets, and the shard that keeps them."""
 
-    __slots__ = ("before", "group_id", "home", "offsets")
+    __slots__ = ("before", "group_id", "held", "home", "offsets")
 
     kind: ClassVar[str]  # as ListGroups names it
     outlives_its_offsets: ClassVar[bool] = False  # when they are deleted, not when they expire
@@ -58,8 +74,33 @@ class CoordinatedGroup(ABC):
         self.group_id = group_id
         self.home = home
         self.offsets = offsets
-        # The group in whose place this one is to come, and which comes back if the log refuses it.
+        # The group of another kind whose place it has taken, until the log has that.
         self.before: CoordinatedGroup | None = None
+        self.held: Sequence[Reply] = ()  # answers that wait for that
+
+    # ---- members of the classic protocol
+
+    @abstractmethod
+    def room_for_classic_members(self, now: Instant) -> list[Effect]:
+        """Return what is to be done before the first member of the classic protocol joins."""
+
+    @abstractmethod
+    def join(self, attempt: JoinAttempt, now: Instant) -> list[Effect]:
+        """JoinGroup, which is answered now, or later."""
+
+    @abstractmethod
+    def sync(self, correlation: object, request: SyncGroupRequest, now: Instant) -> list[Effect]:
+        """SyncGroup, which is answered now, or later."""
+
+    @abstractmethod
+    def heartbeat(
+        self, correlation: object, request: HeartbeatRequest, now: Instant
+    ) -> list[Effect]:
+        """Heartbeat, answered with a code."""
+
+    @abstractmethod
+    def leave(self, correlation: object, leaving: Sequence[Leaving], now: Instant) -> list[Effect]:
+        """LeaveGroup, answered with a code for the request and one for each member."""
 
     # ---- what is shown
 
@@ -68,7 +109,7 @@ class CoordinatedGroup(ABC):
         """The group of this id that people see: the one before it until it is stored itself; None
         if there was none.
         """
-        return self
+        return self if self.before is None else self.before.as_stored
 
     @property
     @abstractmethod
@@ -129,6 +170,18 @@ class CoordinatedGroup(ABC):
     @abstractmethod
     def closed(self, code: ErrorCode, now: Instant) -> list[Effect]:
         """The group is not here any more: answer `code` to all who wait, end all timers."""
+
+    @abstractmethod
+    def displaced(self, now: Instant) -> list[Effect]:
+        """Another kind has taken its place: end all timers, and answer all who wait that they have
+        to come again.
+        """
+
+    @abstractmethod
+    def restored(self, now: Instant) -> list[Effect]:
+        """The group has its place back, as the log has refused the other: members get a session
+        to show up.
+        """
 
     @abstractmethod
     def timer_fired(self, key: Hashable, now: Instant) -> list[Effect]:

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterable
 from copy import copy
 
+from kbroker.coordinator.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from kbroker.coordinator.group.group_state import VALID_PREVIOUS, GroupState
 from kbroker.coordinator.group.member import Member, Protocols
 from kbroker.coordinator.group.offsets import GroupOffsets
-from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 
 class Group:
@@ -26,6 +26,7 @@ class Group:
         "current_state_timestamp_ms",
         "generation_id",
         "group_id",
+        "has_record",
         "initial_join_remaining_ms",
         "joined",
         "leader_id",
@@ -52,6 +53,7 @@ class Group:
         self.state = state
         self.current_state_timestamp_ms: int | None = None  # wall clock of the last transition
         self.generation_id = 0  # one more with every finished rebalance
+        self.has_record = False  # of generation 0; later ones always have one
         self.protocol_type: str | None = None  # of the first member; None = offsets only
         self.protocol_name: str | None = None  # chosen by vote, for the current generation
         self.protocol_counts: Counter[str] = Counter()  # how many members support each

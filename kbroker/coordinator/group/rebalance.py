@@ -193,6 +193,16 @@ def _wait_for_joins(step: GroupStep, delay_ms: float) -> None:
     step.effects.append(SetTimer(JOIN_TIMER, step.now.monotonic_ms + delay_ms))
 
 
+def wait_again(step: GroupStep) -> None:
+    """Set the timer of the phase that the group is in."""
+    group = step.group
+    if group.state is GroupState.PREPARING_REBALANCE:
+        _wait_for_joins(step, group.rebalance_timeout_ms())
+    elif group.pending_sync_members:
+        deadline = step.now.monotonic_ms + group.rebalance_timeout_ms()
+        step.effects.append(SetTimer(SYNC_TIMER, deadline))
+
+
 def try_complete_join(step: GroupStep) -> None:
     """End the join phase when nobody is missing; the initial delay always runs to its end."""
     group = step.group

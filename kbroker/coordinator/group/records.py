@@ -239,6 +239,7 @@ def read_group_metadata(group_id: str, value: bytes) -> Group:
     timestamp = read.current_state_timestamp
     group.current_state_timestamp_ms = None if timestamp < 0 else timestamp
     group.generation_id = read.generation
+    group.has_record = True
     group.protocol_type = read.protocol_type or None
     for entry in read.members:
         member = _member(entry, version, read)

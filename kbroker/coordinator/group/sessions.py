@@ -29,6 +29,7 @@ from kbroker.coordinator.group.rebalance import (
     on_sync_timer,
     refused_join,
     try_complete_join,
+    wait_again,
 )
 from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
 from kbroker.errors import NO_ERROR, ErrorCode
@@ -181,6 +182,12 @@ def start_sessions(step: GroupStep) -> None:
 
 def close(step: GroupStep, code: ErrorCode) -> None:
     """Answer `code` to all who wait and end all timers: the group leaves, or is deleted."""
+    send_away(step, code)
+    step.group.transition_to(GroupState.DEAD, step.now.wall_ms)
+
+
+def send_away(step: GroupStep, code: ErrorCode) -> None:
+    """Answer `code` to all who wait and end all timers."""
     group = step.group
     for member in group.members.values():
         answer_join(step, member, refused_join(member.member_id, code))
@@ -190,4 +197,16 @@ def close(step: GroupStep, code: ErrorCode) -> None:
         step.effects.append(CancelTimer(TimerKey(TimerKind.PENDING, member_id)))
     step.effects.append(CancelTimer(TimerKey(TimerKind.JOIN)))
     step.effects.append(CancelTimer(TimerKey(TimerKind.SYNC)))
-    group.transition_to(GroupState.DEAD, step.now.wall_ms)
+
+
+def resume(step: GroupStep) -> None:
+    """Go on with a group that was sent away: its members have a session to show up, those it waits
+    for the time of a rebalance.
+    """
+    group = step.group
+    for member in group.members.values():
+        keep_alive(step, member)
+    for member_id in group.pending_members:
+        deadline = step.now.monotonic_ms + step.config.group_min_session_timeout_ms
+        step.effects.append(SetTimer(TimerKey(TimerKind.PENDING, member_id), deadline))
+    wait_again(step)

@@ -25,7 +25,7 @@ from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
-from kbroker.coordinator.group.rebalance import EmptyGroupStored, GroupStep
+from kbroker.coordinator.group.rebalance import EmptyGroupStored
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.runtime.effects import (
@@ -37,9 +37,10 @@ from kbroker.coordinator.runtime.effects import (
     KeyValue,
     Reply,
     SetTimer,
+    TakePlace,
 )
 from kbroker.coordinator.runtime.pending_reply import PendingReply
-from kbroker.coordinator.runtime.shard import ReplayedPart, Settled, Shard
+from kbroker.coordinator.runtime.shard import UNCONFIRMED, ReplayedPart, Settled, Shard
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
@@ -151,16 +152,10 @@ class GroupStore:
         coordinated = self.find(group_id)
         if coordinated is None or coordinated.is_recorded:
             return
-        if coordinated.before is not None:
-            self.keep(coordinated.before)
-        elif not coordinated.offsets:
+        if not coordinated.offsets:
             self._let_go(coordinated)
 
     # ---- drive
-
-    def step(self, coordinated: ClassicGroup) -> GroupStep:
-        """An input to a group of the classic protocol, happening now."""
-        return coordinated.step(self.runtime.now())
 
     def run(self, coordinated: CoordinatedGroup, effects: Iterable[Effect]) -> None:
         """Do what a machine asked for, in order; answers beyond a few come later, as each wakes
@@ -179,14 +174,21 @@ class GroupStore:
                 self._note(effect.event)
             elif isinstance(effect, Compute):
                 self._compute(coordinated, effect)
+            elif isinstance(effect, TakePlace):
+                self._take_place(coordinated, effect)
             else:
                 self._append(coordinated, effect)
-        _answer(replies)
+        if coordinated.before is None:
+            _answer(replies)
+        elif replies:
+            coordinated.held = [*coordinated.held, *replies]
 
     def _set_timer(self, coordinated: CoordinatedGroup, effect: SetTimer) -> None:
         key = effect.key
 
         def fire() -> None:
+            if self.find(coordinated.group_id) is not coordinated:
+                return  # another kind has taken its place
             self.run(coordinated, coordinated.timer_fired(key, self.runtime.now()))
 
         self.runtime.set_timer((coordinated, key), effect.deadline_ms, fire)
@@ -203,6 +205,41 @@ class GroupStore:
                 self.drop_if_untouched(coordinated.group_id)
 
         coordinated.home.write(effect.records, coordinated.replay(effect.token), settled)
+
+    def _take_place(self, before: CoordinatedGroup, effect: TakePlace) -> None:
+        """Put a group of another kind in the place of this one, until the log refuses it."""
+        after: CoordinatedGroup = effect.successor
+        append = effect.append
+        self.run(before, before.displaced(self.runtime.now()))
+        after.before = before
+        self.keep(after)
+        self.run(after, effect.first)
+
+        def settled(error: ErrorCode) -> None:
+            is_in_log = error is ErrorCode.NONE or error in UNCONFIRMED
+            if not is_in_log:
+                self._bring_back(before, after)
+            held, after.held, after.before = after.held, (), None
+            self.run(after, after.append_ended(append.token, error, self.runtime.now()))
+            _answer(deque(held if error is ErrorCode.NONE else map(_taken_back, held)))
+
+        after.home.write(append.records, after.replay(append.token), settled)
+
+    def _bring_back(self, before: CoordinatedGroup, after: CoordinatedGroup) -> None:
+        """Put a group back whose place `after` had taken, which the log has refused; with that all
+        are gone that have taken its place since.
+        """
+        found = self.find(before.group_id)
+        gone = []
+        while found is not None and found is not after:
+            gone.append(found)
+            found = found.before
+        if found is not after:
+            return  # it went with one before it, or is not here any more
+        for each in (*gone, after):
+            self.run(each, each.displaced(self.runtime.now()))
+        self.keep(before)
+        self.run(before, before.restored(self.runtime.now()))
 
     def _compute(self, coordinated: CoordinatedGroup, effect: Compute) -> None:
         async def work() -> None:
@@ -313,6 +350,17 @@ def _answer(replies: deque[Reply]) -> None:
         reply.correlation.answer(reply.response)
     if replies:
         asyncio.get_running_loop().call_soon(_answer, replies)
+
+
+def _taken_back(reply: Reply) -> Reply:
+    """An answer of a group that the log may not have, as a refusal."""
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    response: Any = reply.response
+    if isinstance(response, ErrorCode):  # of Heartbeat
+        return Reply(reply.correlation, code)
+    if isinstance(response, tuple):  # of LeaveGroup
+        return Reply(reply.correlation, (code, []))
+    return Reply(reply.correlation, type(response)(error_code=int(code)))
 
 
 class GroupMachine:

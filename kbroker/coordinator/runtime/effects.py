@@ -40,6 +40,18 @@ class Append:
     is_answered: bool = True
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TakePlace:
+    """`successor` takes the place of the machine that asks for it, with the records of `append`,
+    whose outcome it hears; `first` is what it asks for itself. The machine before it comes back if
+    the log refuses the records.
+    """
+
+    successor: Any
+    append: Append
+    first: tuple[Effect, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """Answer the request that came with `correlation`."""
@@ -82,4 +94,4 @@ class Happened:
     event: Event
 
 
-Effect = Append | Reply | SetTimer | CancelTimer | Compute | Happened
+Effect = Append | TakePlace | Reply | SetTimer | CancelTimer | Compute | Happened

@@ -470,6 +470,7 @@ def _consumer_groups(config: KafkaConfig, data: DataParts) -> ConsumerGroupServi
         settings_of=data.group_configs.of_group,
         max_size=groups.group_consumer_max_size,
         assignors=groups.group_consumer_assignors,
+        migration_policy=groups.group_consumer_migration_policy,
         pattern_refresh_ms=groups.group_consumer_regex_refresh_interval_ms,
     )
 

@@ -37,6 +37,7 @@ def consumer_groups(
     max_size: int = 100,
     large_target: int = 10_000,
     assignors: Sequence[str] = ("uniform", "range"),
+    migration_policy: str = "disabled",
     pattern_refresh_ms: int = 600_000,
 ) -> ConsumerGroupServices:
     """Services for the consumer groups of a test's coordinator."""
@@ -44,6 +45,7 @@ def consumer_groups(
         settings_of=lambda _: settings,
         max_size=max_size,
         assignors=assignors,
+        migration_policy=migration_policy,
         large_target=large_target,
         pattern_refresh_ms=pattern_refresh_ms,
     )

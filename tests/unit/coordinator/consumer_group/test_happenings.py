@@ -82,7 +82,7 @@ def test_who_is_late_is_named_with_what_it_was_late_with(broker: GroupBroker) ->
     ]
     broker.time.advance(50_000)
     assert reported(broker) == [
-        f"removed {M2}: it sent no heartbeat for 45000 ms (consumer.session.timeout.ms)",
+        f"removed {M2}: it sent no heartbeat for 45000 ms (its session timeout)",
         f"has no members any more (epoch 5): {M2} sent no heartbeat for 45000 ms",
     ]
 

@@ -362,7 +362,10 @@ def test_a_group_that_is_not_there_has_no_members(broker: GroupBroker) -> None:
     assert refusal(answer) == (ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found.")
     broker.stable_member()
     joined = MemberOf(broker, "m1").join()
-    assert refusal(joined) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group.")
+    assert refusal(joined) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Cannot upgrade classic group g to consumer group because online upgrade is disabled.",
+    )
 
 
 def test_names_that_fit_no_record_are_refused(broker: GroupBroker) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.coordinator.group.subscription import (
+from kbroker.coordinator.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     assignment_bytes,

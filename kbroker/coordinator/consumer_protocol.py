@@ -80,6 +80,11 @@ def assignment_bytes(partitions: Mapping[str, Iterable[int]], version: int) -> b
     return versioned(message, min(version, message.spec.versions.highest))
 
 
+def version_or_zero(data: bytes) -> int:
+    """The version of a subscription or assignment; 0 if it has none."""
+    return max(0, version_of(data)) if len(data) >= VERSION_BYTES else 0
+
+
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     """All topics of all members; None when one of them cannot be read."""
     topics: set[str] = set()
