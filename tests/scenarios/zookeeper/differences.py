@@ -15,19 +15,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from kbroker.zk.nodes.acl_znodes import PERSISTENT_PATHS
 from kbroker.zk.tree import ANY_VERSION
 from tests.fakes.trees.recording_tree import Transaction, Write
 
-# Events of parts that are not there yet. They are written by hand as they stand in the fixture, and
-# whatever comes later must leave them alone.
-NOT_THERE_YET = {
-    14: "ACLs",
-    15: "ACLs",
-}
 Rule = Callable[[list[Transaction]], list[Transaction]]
 _TIMESTAMP = re.compile(r'"timestamp":"\d+"')
 _FEATURES = re.compile(r'"features":\{"transaction\.version":\{[^}]*\}\}')
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
+_NEWS = ("/config/changes/", "/kafka-acl-changes/", "/kafka-acl-extended-changes/")
+NO_RULES = '{"acls":[],"version":1}'
 _ROOTS_OF_PASSING_NODES = ("/config/users", "/config/clients", "/config/ips")
 
 
@@ -44,8 +41,19 @@ def features_of_brokers(transactions: list[Transaction]) -> list[Transaction]:
 
 
 def nodes_of_the_authorizer(transactions: list[Transaction]) -> list[Transaction]:
-    """Not there yet (ACLs); by a session of its own, which leaves nothing behind when it ends."""
-    return [t for t in transactions if t.writes and not t.writes[0].path.startswith("/kafka-acl")]
+    """Both make the nodes for rules with one after the other, each in an order of its own."""
+    return _sorted_runs(transactions, "create", _is_parent_of_rules)
+
+
+def empty_rules_stay(transactions: list[Transaction]) -> list[Transaction]:
+    """A node whose last rule goes stays in kbroker for a quarter of an hour, as the versions of one
+    that is made again begin at 0, and whoever had read the former one would not see the difference.
+    Kafka deletes it. `emptied` names these nodes for the trees.
+    """
+    return _each_write(
+        transactions,
+        lambda write: Write(op="delete", path=write.path) if _is_emptied(write) else write,
+    )
 
 
 def fence_of_a_migration(transactions: list[Transaction]) -> list[Transaction]:
@@ -86,13 +94,13 @@ def settings_of_a_topic_that_is_there(transactions: list[Transaction]) -> list[T
     ]
 
 
-def settings_with_their_news(transactions: list[Transaction]) -> list[Transaction]:
-    """kbroker changes settings and tells of it in one transaction, so that no change stays unheard
-    of; Kafka does the one, then the other.
+def changes_with_their_news(transactions: list[Transaction]) -> list[Transaction]:
+    """kbroker changes settings or rules and tells of it in one transaction, so that no change stays
+    unheard of; Kafka does the one, then the other.
     """
     parted: list[Transaction] = []
     for t in transactions:
-        news = tuple(w for w in t.writes if w.path.startswith("/config/changes/"))
+        news = tuple(w for w in t.writes if w.path.startswith(_NEWS))
         others = tuple(w for w in t.writes if w not in news)
         parted += [replace(t, writes=writes) for writes in (others, news) if writes]
     return parted
@@ -145,7 +153,8 @@ RULES: tuple[Rule, ...] = (
     topic_made_whole,
     settings_of_a_topic_that_is_there,
     deletions_that_changes_notice,
-    settings_with_their_news,
+    changes_with_their_news,
+    empty_rules_stay,
     removal_of_a_topic,
     order_of_partitions,
     topics_made_at_once,
@@ -165,6 +174,11 @@ def without_differences(
 def deletions(transactions: Iterable[Transaction]) -> Counter[str]:
     """How often kbroker has raised the version of a root, by its path."""
     return Counter(w.path for t in transactions for w in _of_roots(t) if w.op == "set")
+
+
+def emptied(transactions: Iterable[Transaction]) -> list[str]:
+    """The paths of nodes whose last rule has gone."""
+    return [w.path for t in transactions for w in t.writes if _is_emptied(w)]
 
 
 def masked(data: str) -> str:
@@ -201,6 +215,14 @@ def _is_topic_or_config(path: str) -> bool:
 
 def _is_part_of_topic(path: str) -> bool:
     return path.startswith(("/brokers/topics/", "/config/topics/", "/admin/delete_topics/"))
+
+
+def _is_parent_of_rules(path: str) -> bool:
+    return any(each == path or each.startswith(f"{path}/") for each in PERSISTENT_PATHS)
+
+
+def _is_emptied(write: Write) -> bool:
+    return write.op == "set" and write.data == NO_RULES
 
 
 def _is_state(path: str) -> bool:

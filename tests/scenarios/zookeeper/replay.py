@@ -11,6 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
+from kbroker.acl.acl import Acl, AclPattern
+from kbroker.acl.acl_filter import AclFilter
+from kbroker.acl.acl_rules import SuperUsers
+from kbroker.admin.acl_admin import AclAdmin
+from kbroker.admin.acl_authorizer import AclAuthorizer
 from kbroker.admin.client_quota_changes import alter_quotas
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.scram_users import UserChange
@@ -25,9 +30,10 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import decode_uuid
+from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.brokers.following_broker import FollowingBroker, FollowingCluster
 from tests.fakes.clusters.controller_cluster import FakeBroker
-from tests.fakes.trees.recording_tree import RecordingTree, Transaction, Write
+from tests.fakes.trees.recording_tree import RecordingTree
 from tests.scenarios.zookeeper.fixture import EVENT_NAMES, transactions_of
 
 CLUSTER_ID = "gIZxejT-SZSX6UZp8i4DvA"
@@ -68,6 +74,11 @@ class ReplayCluster(FollowingCluster):
         self.tree: RecordingTree = RecordingTree(self.clock)
         self.hand = self.tree.session()
         self.tree.names[self.hand.session_id] = "outside client"
+        session = self.tree.session()
+        self.tree.names[session.session_id] = "other session"
+        zk = ZkUtils(session, self.clock)
+        self.authorizer = AclAuthorizer(zk, self.clock, SuperUsers())
+        self.rules = AclAdmin(session, self.authorizer)
 
     def make_broker(self, broker_id: int, rack: str | None) -> FakeBroker:
         broker = ReplayBroker(self, broker_id, RACKS[broker_id])
@@ -82,21 +93,6 @@ class ReplayCluster(FollowingCluster):
             broker.zk, lambda: own, broker.metadata, broker.waiter, FixtureChoices()
         )
         return broker
-
-    async def write_by_hand(self, transactions: list[Transaction]) -> None:
-        """Write what comes from a part of Kafka that is not there yet."""
-        for transaction in transactions:
-            for write in transaction.writes:
-                await self._write_by_hand(write)
-
-    async def _write_by_hand(self, write: Write) -> None:
-        data = None if write.data is None else write.data.encode()
-        if write.op == "create":
-            await self.hand.create(write.path, data)
-        elif write.op == "set":
-            await self.hand.set(write.path, data)
-        elif write.op == "delete":
-            await self.hand.delete(write.path)
 
     # ---- actions
 
@@ -188,6 +184,15 @@ class ReplayCluster(FollowingCluster):
     ) -> None:
         change = UserChange(set(deleted), stored or {})
         await self.controller.configs.change_user(name, change.applied)
+
+    async def create_rules(self, pattern: AclPattern, *acls: Acl) -> None:
+        refusals = await self.rules.create([(pattern, acl) for acl in acls])
+        assert not any(refusals), refusals
+
+    async def delete_rule(self, pattern: AclPattern, acl: Acl) -> None:
+        asked = AclFilter(*pattern, acl.principal, acl.host, acl.operation, acl.permission)
+        ((deleted,),) = await self.rules.delete([asked])
+        assert deleted.refusal is None
 
     async def alter_quota(
         self, entity: Mapping[str, str | None], key: str, value: float | None

@@ -12,14 +12,24 @@ from functools import cache
 
 import pytest
 
+from kbroker.acl.acl import (
+    CLUSTER_NAME,
+    Acl,
+    AclOperation,
+    AclPattern,
+    AclResourceType,
+    PatternType,
+    Permission,
+)
 from kbroker.admin import new_topics
 from kbroker.model import TopicPartition
 from tests.fakes.trees.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (
-    NOT_THERE_YET,
+    NO_RULES,
     RULES,
     Rule,
     deletions,
+    emptied,
     masked,
     without_differences,
     without_features,
@@ -34,7 +44,9 @@ from tests.scenarios.zookeeper.fixture import (
 from tests.scenarios.zookeeper.replay import BROKER, TOPIC, ReplayCluster, topic_ids
 
 MOVING = [TopicPartition("moving", 0), TopicPartition("moving", 1)]
-REPLAYED = [name for name in EVENT_NAMES if number_of(name) not in NOT_THERE_YET]
+READ, LITERAL = AclOperation.READ, PatternType.LITERAL
+ORDERS = AclPattern(AclResourceType.TOPIC, "orders", LITERAL)
+TRANSACTIONS = AclPattern(AclResourceType.TRANSACTIONAL_ID, "tx", PatternType.PREFIXED)
 DUMPED_AFTER = {
     "tree-one-fresh-broker": 1,
     "tree-3.9.2": 21,
@@ -58,15 +70,13 @@ async def play() -> tuple[dict[int, list[Transaction]], dict[int, dict[str, Node
     try:
         for name in EVENT_NAMES:
             number = number_of(name)
-            if number in NOT_THERE_YET:
-                await cluster.write_by_hand(transactions_of(name))
-            else:
-                await ACTIONS[number](cluster)
+            await ACTIONS[number](cluster)
             await cluster.settle()
             writes[number] = cluster.tree.take()
             if number in DUMPED_AFTER.values():
                 trees[number] = tree_of(cluster)
     finally:
+        await cluster.authorizer.stop()
         await cluster.stop()
     return writes, trees
 
@@ -84,7 +94,7 @@ def tree_of(cluster: ReplayCluster) -> dict[str, Node]:
     }
 
 
-@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize("name", EVENT_NAMES)
 def test_event_writes_what_kafka_writes(name: str) -> None:
     ours = without_differences(played()[0][number_of(name)])
     assert lines(ours) == lines(without_differences(transactions_of(name)))
@@ -95,10 +105,18 @@ def test_tree_is_that_of_kafka(name: str) -> None:
     writes, trees = played()
     before = range(1, DUMPED_AFTER[name] + 1)
     raised = deletions(t for number in before for t in writes[number])
+    left = emptied(t for number in before for t in writes[number])
+    parents = [path.rpartition("/")[0] for path in left]
     wanted = {
-        path: replace(node, version=node.version + raised[path])
+        path: replace(
+            node,
+            version=node.version + raised[path],
+            cversion=node.cversion - parents.count(path),  # by deletions of children
+        )
         for path, node in dumped_tree(name).items()
     }
+    for path in left:
+        wanted[path] = Node(path=path, data=NO_RULES, is_ephemeral=False, version=1, cversion=0)
     assert nodes(trees[DUMPED_AFTER[name]]) == nodes(wanted)
 
 
@@ -108,7 +126,7 @@ def test_every_allowed_difference_is_there(rule: Rule) -> None:
     assert any(
         without_differences(played()[0][number_of(name)], others)
         != without_differences(transactions_of(name), others)
-        for name in REPLAYED
+        for name in EVENT_NAMES
     )
 
 
@@ -134,8 +152,7 @@ def nodes(tree: dict[str, Node]) -> list[str]:
 
 async def first_start(cluster: ReplayCluster) -> None:
     await cluster.start_broker(0)
-    acls = [t for t in transactions_of(EVENT_NAMES[0]) if t.by == "other session"]
-    await cluster.write_by_hand(acls)
+    await cluster.authorizer.start()
 
 
 async def two_topics_at_once(cluster: ReplayCluster) -> None:
@@ -181,6 +198,27 @@ async def set_credentials(cluster: ReplayCluster) -> None:
                 await cluster.alter_user(write.path.rpartition("/")[2], stored=scram)
 
 
+async def create_rules(cluster: ReplayCluster) -> None:
+    kind, bob = AclResourceType, Acl("User:bob", "127.0.0.1", READ, Permission.ALLOW)
+    forbidden = Acl("User:alice", "*", AclOperation.IDEMPOTENT_WRITE, Permission.DENY)
+    await cluster.create_rules(AclPattern(kind.CLUSTER, CLUSTER_NAME, LITERAL), forbidden)
+    await cluster.create_rules(AclPattern(kind.TOPIC, "ord", PatternType.PREFIXED), bob)
+    await cluster.create_rules(AclPattern(kind.TOPIC, "*", LITERAL), alice(READ))
+    await cluster.create_rules(AclPattern(kind.GROUP, "g", LITERAL), alice(READ))
+    await cluster.create_rules(ORDERS, alice(READ), alice(AclOperation.WRITE))
+    await cluster.create_rules(TRANSACTIONS, alice(READ))
+
+
+async def delete_rules(cluster: ReplayCluster) -> None:
+    await cluster.delete_rule(ORDERS, alice(AclOperation.WRITE))
+    await cluster.delete_rule(TRANSACTIONS, alice(READ))
+
+
+def alice(operation: AclOperation) -> Acl:
+    """A rule that allows her something."""
+    return Acl("User:alice", "*", operation, Permission.ALLOW)
+
+
 async def cancel_move(cluster: ReplayCluster) -> None:
     await cluster.reassign(MOVING[0], None)
     for broker in cluster.following():
@@ -224,6 +262,8 @@ ACTIONS: dict[int, Callable[[ReplayCluster], Awaitable[None]]] = {
     11: lambda c: c.alter_quota({"client-id": "app-1"}, "producer_byte_rate", None),
     12: set_credentials,
     13: lambda c: c.alter_user("bob", deleted=["SCRAM-SHA-512"]),
+    14: create_rules,
+    15: delete_rules,
     16: lambda c: c.allocate_producer_ids(),
     17: lambda c: c.create_offsets_topic(),
     18: lambda c: c.create_topics(c.topic("moving", assignment=[[0], [0]])),
