@@ -17,7 +17,7 @@ GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 
 HIGHEST_LEVELS: Mapping[str, int] = {
-    GROUP_VERSION: 0,  # 1: consumer groups of KIP-848
+    GROUP_VERSION: 1,  # 1: consumer groups of KIP-848
     TRANSACTION_VERSION: 2,  # 1: flexible records of the log, 2: transactions of KIP-890
     "share.version": 0,  # 1: share groups (KIP-932)
     "streams.version": 0,  # 1: streams groups (KIP-1071)
@@ -31,11 +31,6 @@ def supported_features(highest_levels: Mapping[str, int]) -> tuple[SupportedFeat
         for name, highest in sorted(highest_levels.items())
         if highest > 0
     )
-
-
-def serves_consumer_groups() -> bool:
-    """Whether this broker knows consumer groups of KIP-848, and so settings of single groups."""
-    return HIGHEST_LEVELS[GROUP_VERSION] >= 1
 
 
 SUPPORTED_FEATURES = supported_features(HIGHEST_LEVELS)

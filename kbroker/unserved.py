@@ -29,7 +29,8 @@ class Unserved(NamedTuple):
 _LIST = "docs/compatibility.md lists the APIs that it serves"
 
 CONSUMER_PROTOCOL = Unserved(
-    "the consumer group protocol of KIP-848", "set group.protocol=classic in the client"
+    "the consumer group protocol of KIP-848 as it is set",
+    "set group.protocol=classic in the client; docs/groups.md says how to switch the new one on",
 )
 SHARE_GROUPS = Unserved("share groups", "read with a consumer group")
 SASL = Unserved(

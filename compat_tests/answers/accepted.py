@@ -67,7 +67,7 @@ OF_TWO_BROKERS = (
         r"|^offers (Initialize|Read|Write|Delete)ShareGroupState(Summary)?$"
         r"|^offers (Describe|Alter|Delete)ShareGroupOffsets$|^offers StreamsGroup\w+$",
         r"^versions$",
-        "not there: tokens, KRaft, and the groups of KIP-848 and after",
+        "not there: KRaft, share groups and streams groups",
         own="not served",
     ),
     Accepted(
@@ -148,7 +148,7 @@ OF_TWO_BROKERS = (
         like="3.9.2",
     ),
     Accepted(
-        r"^(consumer|share)_group_heartbeat (with .* )?v",
+        r"^share_group_heartbeat (with .* )?v",
         r"^answer\.error_code$",
         "as 3.9.2 where the newer groups are off: clients stop at that answer",
         own="35",

@@ -3,8 +3,7 @@ ListConfigResources, and what comes of each: `python -m compat_tests.answers.gro
 them to kbroker and to Apache Kafka 4.3.1, and prints what differs without a reason; `--record`
 writes down what Apache Kafka answers.
 
-kbroker refuses such settings as long as it serves no consumer groups of KIP-848: here it is started
-with their level raised. Settings of share groups and streams groups are left out of descriptions.
+Settings of share groups and streams groups are left out of descriptions.
 """
 
 from __future__ import annotations
@@ -33,16 +32,6 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 ASSIGNMENT = "consumer.assignment.interval.ms"
 SETTLES_S = 0.4  # the time in which a broker of KRaft hears of what its controller did
 _OTHERS = ("share.", "streams.")
-# What makes a kbroker serve settings of groups.
-_SERVING = """
-import sys
-from kbroker import features
-features.HIGHEST_LEVELS["group.version"] = 1
-features.SUPPORTED_FEATURES = features.supported_features(features.HIGHEST_LEVELS)
-from kbroker.cli.__main__ import main
-sys.exit(main())
-"""
-
 Change = tuple[str, int, str | None]
 
 
@@ -309,10 +298,10 @@ def play(bootstrap: str, settles_s: float) -> dict[str, list[str]]:
 
 @contextmanager
 def kbroker(*options: str) -> Iterator[str]:
-    """A kbroker that serves consumer groups; `options` may name another directory."""
+    """A kbroker; `options` may name another directory."""
     with tempfile.TemporaryDirectory(prefix="group-settings-") as root:
         port = apache_kafka.free_port()
-        command = [sys.executable, "-c", _SERVING, "start", "--listen", f"127.0.0.1:{port}"]
+        command = [sys.executable, "-m", "kbroker.cli", "start", "--listen", f"127.0.0.1:{port}"]
         with subprocess.Popen(
             [*command, "--data", f"{root}/data", *options], stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,

@@ -76,6 +76,9 @@ def _asked(
     for name in scenarios:
         if lack := _lack(client, name):
             yield lack
+        elif name in new_groups.SCENARIOS and target.group_version < 1:
+            reason = f"its group.version is {target.group_version}"
+            yield _cell(client, name, State.NOT_SERVED, reason)
         elif name == "restart" and target.restart is None:
             yield _cell(client, name, State.NOT_RUN, "the run did not start this broker")
         else:

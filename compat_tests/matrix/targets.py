@@ -17,15 +17,19 @@ from compat_tests.running import apache_kafka
 STARTS = ("kbroker", "kafka-3.9.2", "kafka-4.3.1")
 _STOP_TIMEOUT_S = 60
 _FETCH, _API_VERSIONS = 1, 18
+_GROUP_VERSION = "group.version"
 
 
 @dataclass
 class Target:
-    """A broker. `oldest_fetch`: the oldest version of Fetch that it serves."""
+    """A broker. `oldest_fetch`: the oldest version of Fetch that it serves; `group_version`: the level
+    of that feature, from 1 on it serves the new group protocol.
+    """
 
     name: str
     bootstrap: str
     oldest_fetch: int
+    group_version: int = 0
     restart: Callable[[], None] | None = None
 
 
@@ -39,7 +43,7 @@ def started(name: str) -> Iterator[Target]:
 
 def at_address(bootstrap: str) -> Target:
     """A broker that runs already. Raises OSError where nothing listens."""
-    return Target(bootstrap, bootstrap, oldest_fetch(bootstrap))
+    return Target(bootstrap, bootstrap, oldest_fetch(bootstrap), group_version(bootstrap))
 
 
 def oldest_fetch(bootstrap: str) -> int:
@@ -48,6 +52,17 @@ def oldest_fetch(bootstrap: str) -> int:
     answer = connection.call(_API_VERSIONS, 0)
     connection.close()
     return int(next(each.min_version for each in answer.api_keys if each.api_key == _FETCH))
+
+
+def group_version(bootstrap: str) -> int:
+    """Ask a broker for the level of that feature."""
+    connection = RawConnection(bootstrap)
+    answer = connection.call(
+        _API_VERSIONS, 4, client_software_name="matrix", client_software_version="1"
+    )
+    connection.close()
+    features = answer.finalized_features
+    return next((f.max_version_level for f in features if f.name == _GROUP_VERSION), 0)
 
 
 @contextmanager
@@ -61,7 +76,8 @@ def _kbroker() -> Iterator[Target]:
             broker.start()
 
         try:
-            yield Target("kbroker", broker.bootstrap, oldest_fetch(broker.bootstrap), restart)
+            at = broker.bootstrap
+            yield Target("kbroker", at, oldest_fetch(at), group_version(at), restart)
         finally:
             broker.stop()
 
@@ -81,7 +97,8 @@ def _apache_kafka(version: str) -> Iterator[Target]:
 
         try:
             name = f"Apache Kafka {version}"
-            yield Target(name, bootstrap, oldest_fetch(bootstrap), restart)
+            level = group_version(bootstrap)
+            yield Target(name, bootstrap, oldest_fetch(bootstrap), level, restart)
         finally:
             _stop(running[-1])
 

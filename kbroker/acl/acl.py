@@ -105,9 +105,6 @@ RESOURCE_TYPES = tuple(each for each in AclResourceType if each is not AclResour
 CLOSED: Acls = (Acl(EVERYBODY, WILDCARD, AclOperation.ALL, Permission.DENY),)
 """Stands for rules that cannot be read: a deny among them must not vanish."""
 
-OF_GROUP_SETTINGS = frozenset({AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS})
-"""What may be done to a group since single ones have settings (Kafka 4)."""
-
 SUPPORTED_OPERATIONS: Mapping[AclResourceType, frozenset[AclOperation]] = MappingProxyType(
     {
         AclResourceType.TOPIC: frozenset(
@@ -123,7 +120,13 @@ SUPPORTED_OPERATIONS: Mapping[AclResourceType, frozenset[AclOperation]] = Mappin
             }
         ),
         AclResourceType.GROUP: frozenset(
-            {AclOperation.READ, AclOperation.DELETE, AclOperation.DESCRIBE, *OF_GROUP_SETTINGS}
+            {
+                AclOperation.READ,
+                AclOperation.DELETE,
+                AclOperation.DESCRIBE,
+                AclOperation.DESCRIBE_CONFIGS,
+                AclOperation.ALTER_CONFIGS,
+            }
         ),
         AclResourceType.CLUSTER: frozenset(
             {

@@ -25,7 +25,6 @@ from kbroker.config.dynamic_checks import is_fixed, validate_dynamic
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
-from kbroker.features import serves_consumer_groups
 from kbroker.peers.metadata_waiter import MetadataView
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.slices import slices
@@ -184,7 +183,7 @@ class ConfigAdmin:
         elif resource.resource_type == ResourceType.BROKER_LOGGER and base is _kept:
             self._alter_loggers(resource, validate_only=validate_only)
             return
-        elif resource.resource_type == ResourceType.GROUP and serves_consumer_groups():
+        elif resource.resource_type == ResourceType.GROUP:
             entity_type, entity = zk_paths.GROUP_CONFIGS, zk_paths.sanitized(resource.resource_name)
             change = partial(self._altered_group, resource, base)
         else:

@@ -33,7 +33,6 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.config import config_resources
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.features import serves_consumer_groups
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
@@ -333,7 +332,7 @@ def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> AclResou
     kind = entry.resource_type
     if kind == config_resources.ResourceType.TOPIC:
         return AclResource(AclResourceType.TOPIC, entry.resource_name)
-    if kind == config_resources.ResourceType.GROUP and serves_consumer_groups():
+    if kind == config_resources.ResourceType.GROUP:
         return AclResource(AclResourceType.GROUP, entry.resource_name)
     return CLUSTER if kind in _OF_THE_CLUSTER else None
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from kbroker.acl.acl import (
     CLUSTER,
-    OF_GROUP_SETTINGS,
     SUPPORTED_OPERATIONS,
     AclOperation,
     AclResource,
@@ -37,7 +36,6 @@ from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPar
 from kbroker.coordinator.transaction.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.features import serves_consumer_groups
 from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
@@ -255,8 +253,6 @@ class RequestContext:
         none if the client may not see the cluster (KIP-430).
         """
         supported = SUPPORTED_OPERATIONS[resource.type]
-        if resource.type is AclResourceType.GROUP and not serves_consumer_groups():
-            supported = supported - OF_GROUP_SETTINGS
         if resource == CLUSTER and not self.is_authorized(AclOperation.DESCRIBE, CLUSTER):
             return 0
         return operation_bits(

@@ -36,7 +36,6 @@ from kbroker.config.config_view import (
 )
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
-from kbroker.features import serves_consumer_groups
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -58,7 +57,7 @@ _BYTES_OF_NAMED = 100  # a setting that is asked for by its name
 _BYTES_OF_BROKER = 20_000
 _BYTES_OF_TYPE: Mapping[int, int] = {ResourceType.TOPIC: 2_500, ResourceType.GROUP: 300}
 _BYTES_OF_TEXTS = 200  # of a setting
-_TYPES_BEFORE_GROUPS = frozenset(ResourceType) - {ResourceType.GROUP}
+_KNOWN_TYPES = frozenset(ResourceType)
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library "
     "or the message was sent "
@@ -78,8 +77,7 @@ _MALFORMED = (
 )
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer every resource by itself. Raises KafkaError for an unknown kind of resource."""
-    known = frozenset(ResourceType) if serves_consumer_groups() else _TYPES_BEFORE_GROUPS
-    if any(resource.resource_type not in known for resource in request.resources):
+    if any(resource.resource_type not in _KNOWN_TYPES for resource in request.resources):
         raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
     size_bytes = sum(_bytes_of(request, resource) for resource in request.resources)
     if is_large(size_bytes):

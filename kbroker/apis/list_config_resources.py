@@ -17,7 +17,6 @@ from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.features import serves_consumer_groups
 from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -41,7 +40,7 @@ def handle(
     wanted = set(request.resource_types)
     if not wanted <= _KNOWN_TYPES:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if serves_consumer_groups() and (not wanted or ResourceType.GROUP in wanted):
+    if not wanted or ResourceType.GROUP in wanted:
         return _with_groups(ctx, wanted)
     return _listed(ctx, wanted, [])
 

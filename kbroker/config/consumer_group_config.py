@@ -1,8 +1,7 @@
 """ConsumerGroupConfig: consumer groups of KIP-848, and the bounds of what each may set for itself.
 
-Law: names, types, defaults and what must fit together are those of Kafka: 3.9's for the settings
-that it has, 4.3's for the four that came after it. Those four are hidden in DescribeConfigs as long
-as nothing acts on them, as a broker of 3.9 has none of them.
+Law: names, types, defaults, what is shown and what must fit together are those of Kafka 4.3, as 3.9
+does not serve such groups in earnest.
 """
 
 from __future__ import annotations
@@ -11,17 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kbroker.config.config_checks import migration_policy
-from kbroker.config.config_def import ConfigGroup, Facts, config_group, define
+from kbroker.config.config_def import ConfigGroup, config_group, define
 from kbroker.config.config_values import MAX_INT
 from kbroker.errors import ConfigError
-from kbroker.features import serves_consumer_groups
 
 _SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 _ASSIGNMENT = "assignment.interval.ms"
-_USUAL_ASSIGNORS = (
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
-)
+_USUAL_ASSIGNORS = ("uniform", "range")
 
 
 class Bounds(NamedTuple):
@@ -38,8 +33,6 @@ class Bounds(NamedTuple):
 @config_group
 class ConsumerGroupConfig(ConfigGroup):
     """Consumer groups of KIP-848."""
-
-    common = Facts(support="not yet")
 
     group_consumer_session_timeout_ms: int = define(
         45_000, "Session time limit of members of the consumer protocol.", at_least=1
@@ -66,23 +59,21 @@ class ConsumerGroupConfig(ConfigGroup):
         _USUAL_ASSIGNORS, "Server-side assignors, the first is the default."
     )
     group_consumer_migration_policy: str = define(
-        "disabled",
+        "bidirectional",
         "Which way groups may change between the protocols.",
         check=migration_policy,
-        internal=True,
     )
     group_consumer_assignment_interval_ms: int = define(
         1000,
         "Shortest time between two assignments of a group of the consumer protocol.",
         at_least=0,
         dynamic="cluster-wide",
-        internal=True,
     )
     group_consumer_min_assignment_interval_ms: int = define(
-        0, "Lower bound of that time.", at_least=0, internal=True
+        0, "Lower bound of that time.", at_least=0
     )
     group_consumer_max_assignment_interval_ms: int = define(
-        15_000, "Upper bound of that time.", at_least=0, internal=True
+        15_000, "Upper bound of that time.", at_least=0
     )
     group_consumer_regex_refresh_interval_ms: int = define(
         600_000,
@@ -131,7 +122,7 @@ class ConsumerGroupConfig(ConfigGroup):
         )
         yield from _outside(_HEARTBEAT, heartbeat, self.heartbeat_bounds)
         yield from _outside(_SESSION, session, self.session_bounds)
-        if heartbeat >= session and serves_consumer_groups():  # Kafka 3.9 starts with these
+        if heartbeat >= session:
             yield f"group.consumer.{_HEARTBEAT} must be less than group.consumer.{_SESSION}"
         assignment = self.group_consumer_assignment_interval_ms
         yield from _outside(_ASSIGNMENT, assignment, self.assignment_bounds)

@@ -23,7 +23,7 @@ class GroupConfig(ConfigGroup):
     group_coordinator_rebalance_protocols: tuple[str, ...] = define(
         ("classic", "consumer"),  # as 4.3, which has streams too; 3.9 serves classic groups alone
         "Group protocols served; consumer ones also take group.version 1.",
-        list_of=("consumer", "classic", "share", "unknown"),
+        list_of=("consumer", "classic", "share", "streams", "unknown"),
     )
     offset_metadata_max_bytes: int = define(
         4096, "Largest text stored with a committed offset.", importance="high"

@@ -104,7 +104,8 @@ def here(tmp_path: Path) -> tuple[BrokerProcess, Rows]:
         jars(ZOOKEEPER_LINE)
     except NotAvailableError as error:
         pytest.skip(str(error))
-    broker = BrokerProcess(tmp_path / "data")
+    as_3_9_reads = "--override=group.coordinator.rebalance.protocols=classic"
+    broker = BrokerProcess(tmp_path / "data", (as_3_9_reads,))
     broker.start()
     use(broker.bootstrap)
     rows = read_rows(broker.bootstrap, PLACES, "read_uncommitted")

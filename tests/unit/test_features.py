@@ -11,9 +11,12 @@ from kbroker.model import SupportedFeature
 
 def test_a_feature_whose_protocol_is_missing_is_not_supported() -> None:
     assert {name: level for name, level in HIGHEST_LEVELS.items() if level} == {
-        "transaction.version": 2
-    }
-    assert (SupportedFeature("transaction.version", 0, 2),) == SUPPORTED_FEATURES
+        "group.version": 1, "transaction.version": 2,
+    }  # fmt: skip
+    assert (
+        SupportedFeature("group.version", 0, 1),
+        SupportedFeature("transaction.version", 0, 2),
+    ) == SUPPORTED_FEATURES
 
 
 def test_features_are_supported_from_0_up_to_their_highest_level() -> None:

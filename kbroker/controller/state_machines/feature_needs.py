@@ -23,6 +23,7 @@ class TopicIds(NamedTuple):
 
 
 ALL_HAVE_IDS = TopicIds()
+_CONSUMER = "consumer"  # a protocol of groups
 
 
 def unmet_need(feature: str, level: int, topic_ids: TopicIds) -> str | None:
@@ -39,12 +40,15 @@ def unmet_need(feature: str, level: int, topic_ids: TopicIds) -> str | None:
     return None
 
 
-def first_levels(supported: Iterable[SupportedFeature], *, is_alone: bool) -> dict[str, int]:
+def first_levels(
+    supported: Iterable[SupportedFeature], *, is_alone: bool, group_protocols: Collection[str]
+) -> dict[str, int]:
     """The levels that a new cluster begins with. If no ZooKeeper is shared with brokers of another
-    kind, its clients may use consumer groups at once.
+    kind, its clients may use consumer groups at once, unless its broker is to serve none: Kafka 3.9
+    reads what is stored then.
     """
     return {
         feature.name: feature.highest
         for feature in supported
-        if is_alone and feature.name == GROUP_VERSION
+        if is_alone and _CONSUMER in group_protocols and feature.name == GROUP_VERSION
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kbroker.config.group_settings import sound_settings
-from kbroker.features import HIGHEST_LEVELS, serves_consumer_groups
+from kbroker.features import HIGHEST_LEVELS
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.features import encode_features
@@ -26,8 +26,7 @@ def usable_group_settings(
     groups: dict[str, dict[str, str]] = {}
     lost = 0
     for group_id, own in metadata.group_settings.items() if metadata is not None else ():
-        is_kept = serves_consumer_groups() and has_node(group_id)
-        usable = sound_settings(own) if is_kept else {}
+        usable = sound_settings(own) if has_node(group_id) else {}
         lost += len(own) - len(usable)
         if usable:
             groups[group_id] = usable

@@ -47,7 +47,6 @@ from kbroker.events.event_recorder import EventRecorder
 from kbroker.features import (
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
-    serves_consumer_groups,
 )
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import (
@@ -218,8 +217,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
     dynamic_configs = DynamicConfigManager(storage.zk, clock)
     settings = BrokerSettings(config, dynamic_configs.topic_overrides)
     group_configs = GroupConfigManager(lambda: settings.config.consumer_group)
-    if serves_consumer_groups():
-        group_configs.follow(dynamic_configs)
+    group_configs.follow(dynamic_configs)
     logs = LogManager(
         storage.directories,
         lambda: settings.config.log,
@@ -369,7 +367,11 @@ def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSett
         inter_broker_listener=config.inter_broker_listener_name(),
         leader_balance=LeaderBalanceSettings.of(config.replication),
         gives_topic_ids=gives_topic_ids(config.server.inter_broker_protocol_version),
-        first_levels=first_levels(SUPPORTED_FEATURES, is_alone=not config.zk.zookeeper_connect),
+        first_levels=first_levels(
+            SUPPORTED_FEATURES,
+            is_alone=not config.zk.zookeeper_connect,
+            group_protocols=config.group.group_coordinator_rebalance_protocols,
+        ),
         note=data.events.note,
     )
 
@@ -454,17 +456,14 @@ def _groups(
             consumer_groups=_consumer_groups(storage.config, data),
         ),
     )
-    if groups.serves_consumer_groups and not storage.config.consumer_group.has_usual_assignors:
+    if not storage.config.consumer_group.has_usual_assignors:
         groups.check_assignors()
     data.replicas.leadership.add_leadership_listener(groups.on_leadership_change)
     data.replicas.leadership.add_deletion_listener(groups.on_partitions_deleted)
     return groups
 
 
-def _consumer_groups(config: KafkaConfig, data: DataParts) -> ConsumerGroupServices | None:
-    """Return the services of groups of the consumer protocol, None if none are served."""
-    if not serves_consumer_groups():
-        return None
+def _consumer_groups(config: KafkaConfig, data: DataParts) -> ConsumerGroupServices:
     groups = config.consumer_group
     return ConsumerGroupServices(
         settings_of=data.group_configs.of_group,

@@ -19,5 +19,8 @@ class StoredConfigs:
     async def topic_overrides(self, topic: str) -> Mapping[str, str]:
         return self.topics.get(topic, {})
 
+    async def groups(self) -> list[str]:
+        return []
+
     async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
         return self.brokers.get(broker_id, {})

@@ -21,7 +21,7 @@ from tests.fakes.trees.recording_tree import Transaction, Write
 
 Rule = Callable[[list[Transaction]], list[Transaction]]
 _TIMESTAMP = re.compile(r'"timestamp":"\d+"')
-_FEATURES = re.compile(r'"features":\{"transaction\.version":\{[^}]*\}\}')
+_FEATURES = re.compile(r'"features":\{("[a-z]+\.version":\{[^}]*\},?)+\}')
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
 _NEWS = ("/config/changes/", "/kafka-acl-changes/", "/kafka-acl-extended-changes/")
 NO_RULES = '{"acls":[],"version":1}'

@@ -83,7 +83,7 @@ def test_nothing_is_claimed_of_features_whose_protocols_are_missing() -> None:
     claimed = [
         (each.name, each.min_version, each.max_version) for each in answer.supported_features
     ]
-    assert claimed == [("transaction.version", 0, 2)]
+    assert claimed == [("group.version", 0, 1), ("transaction.version", 0, 2)]
     assert answer.finalized_features == []
 
 

@@ -210,7 +210,6 @@ REFUSED = [
     (LOGGER, "999", 42, "Unexpected broker id, expected 3 but received 999"),
     (LOGGER, "", 42, "Broker id must not be empty"),
     (METRICS, "m", 42, "Config type client-metrics is only supported on KRaft clusters"),
-    (GROUP, "g", 42, MALFORMED),
     (NOTHING, "x", 42, MALFORMED),
 ]
 

@@ -11,7 +11,6 @@ import pytest
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.errors import ErrorCode
-from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -68,14 +67,10 @@ def test_unknown_group_is_an_error_from_version_6_on() -> None:
     assert group.error_message == "Group nog not found."
 
 
-@pytest.mark.parametrize(("level", "bits"), [(0, 0b1_0100_1000), (1, 0b1101_0100_1000)])
-def test_authorized_operations_are_those_on_groups_and_on_their_settings_if_they_have_some(
-    level: int, bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, level)  # type: ignore[misc]
+def test_authorized_operations_are_those_on_groups_and_on_their_settings() -> None:
     request = DescribeGroupsRequest(groups=["live"], include_authorized_operations=True)
 
-    assert caller()(request, 3).groups[0].authorized_operations == bits
+    assert caller()(request, 3).groups[0].authorized_operations == 0b1101_0100_1000
 
 
 @pytest.mark.parametrize("version", range(6))

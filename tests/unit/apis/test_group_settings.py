@@ -17,7 +17,6 @@ from kbroker.apis.list_config_resources import handle as list_resources
 from kbroker.config.consumer_group_config import ConsumerGroupConfig
 from kbroker.config.group_settings import ConsumerGroupSettings
 from kbroker.errors import ErrorCode
-from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -31,11 +30,6 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"
 DEFAULTS = ConsumerGroupSettings(45_000, 5000, 1000)
-
-
-@pytest.fixture(autouse=True)
-def _served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)
 
 
 def changes(
@@ -204,15 +198,3 @@ async def test_every_broker_hears_of_groups_settings_at_its_start_and_of_each_ch
         caplog.text
     )
     assert f"{SESSION} of group odd is 1, outside of 45000 to 60000" in caplog.text
-
-
-async def test_groups_are_no_resources_as_long_as_they_are_not_served(
-    client: AdminClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 0)
-
-    assert await change(client, "g", (SESSION, SET, "50000")) == (
-        ErrorCode.INVALID_REQUEST, "Unknown resource type 32",
-    )  # fmt: skip
-    assert await listed(client) == []
-    assert "groups" not in await client.broker.zk.tree.children("/config")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,17 @@ from kbroker.apis.list_config_resources import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.trees.stored_configs import StoredConfigs
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 BROKERS = ["0", "1", "2"]
+
+
+@pytest.fixture(autouse=True)
+def _configs(call: Any) -> None:
+    call.services = replace(call.services, configs=StoredConfigs())
 
 
 def listed(call: Any, *types: int) -> list[tuple[int, str]]:

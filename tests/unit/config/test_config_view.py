@@ -1,4 +1,5 @@
-"""DescribeConfigs' view of settings against the answers of a real Kafka 3.9.2.
+"""DescribeConfigs' view of settings against the answers of a real Kafka 3.9.2, and of 4.3.1 where it
+is about consumer groups of the new protocol.
 
 The broker that was asked had the settings that show as source 4 in its file, three dynamic ones and
 a throttle. kbroker's own settings come on top; nothing else differs.
@@ -22,7 +23,9 @@ from kbroker.config.config_view import (
 )
 from kbroker.config.kafka_config import KafkaConfig
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "config" / "describe-configs-3.9.2.tsv"
+GOLDEN = Path(__file__).parents[2] / "golden" / "config"
+PROTOCOLS = "group.coordinator.rebalance.protocols"  # which are served; no release has our list
+OF_GROUPS = "group.consumer."
 CLUSTER = {"log.retention.ms": "7654321", "message.max.bytes": "2000012"}
 BROKER = {"log.cleaner.threads": "1", "leader.replication.throttled.rate": "777"}
 OVERRIDES = {"cleanup.policy": "compact", "retention.ms": "123456", "segment.bytes": "2000000"}
@@ -30,8 +33,8 @@ OVERRIDES = {"cleanup.policy": "compact", "retention.ms": "123456", "segment.byt
 Row = dict[str, str]
 
 
-def read_rows(resource_type: str, resource: str) -> list[Row]:
-    with GOLDEN.open() as lines:
+def read_rows(resource_type: str, resource: str, version: str = "3.9.2") -> list[Row]:
+    with (GOLDEN / f"describe-configs-{version}.tsv").open() as lines:
         rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [
             row
@@ -86,12 +89,17 @@ def config() -> KafkaConfig:
 
 
 def test_a_broker_is_described_as_kafka_does(config: KafkaConfig) -> None:
-    kafka = [entry for entry in describe_broker(config) if not entry.name.startswith("kbroker.")]
-    ours = [shown(entry) for entry in kafka]
-    protocols = {"group.coordinator.rebalance.protocols"}  # its default is that of 4.3
-    assert [row for row in ours if row["name"] not in protocols] == [
-        row for row in wanted(read_rows("4", "0")) if row["name"] not in protocols
+    kafka = [
+        entry
+        for entry in describe_broker(config)
+        if not entry.name.startswith("kbroker.") and entry.name != PROTOCOLS
     ]
+    older = read_rows("4", "0")
+    rows = [
+        row for row in older if not row["name"].startswith(OF_GROUPS) and row["name"] != PROTOCOLS
+    ]
+    rows += read_rows("4", "0", "4.3.1")
+    assert [shown(entry) for entry in kafka] == wanted(rows)
 
 
 def test_the_cluster_default_is_described_as_kafka_does(config: KafkaConfig) -> None:

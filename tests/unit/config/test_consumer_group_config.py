@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker import features
 from kbroker.config.config_view import describe_group
 from kbroker.config.consumer_group_config import ConsumerGroupConfig
 from kbroker.config.group_settings import (
@@ -62,13 +61,8 @@ def test_a_broker_has_each_value_between_its_bounds(
     assert str(refused.value) == f"group.consumer.{sentence}"
 
 
-def test_a_broker_expects_heartbeats_within_a_session_once_it_serves_such_groups(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_broker_expects_heartbeats_within_a_session() -> None:
     even = broker(min_session_timeout_ms=1, session_timeout_ms=5000)
-    monkeypatch.setattr(features, "HIGHEST_LEVELS", {features.GROUP_VERSION: 0})
-    even.check()  # Kafka 3.9 starts with it
-    monkeypatch.setattr(features, "HIGHEST_LEVELS", {features.GROUP_VERSION: 1})
     with pytest.raises(ConfigError, match=rf"{HEARTBEAT} must be less than group.*{SESSION}"):
         even.check()
     broker(min_session_timeout_ms=1, session_timeout_ms=5001).check()

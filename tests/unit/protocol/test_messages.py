@@ -11,7 +11,7 @@ from tests.golden.wire.declared_messages import all_messages
 
 EVERY_KEY = range(95)  # all that Kafka 3.9 and 4.4 know
 SERVED_KEYS = [
-    *range(52), 56, 57, 58, 60, 61, 65, 66, 67, 68,
+    *range(52), 56, 57, 58, 60, 61, 65, 66, 67, 68, 69,
     *range(74, 77),
 ]  # fmt: skip
 HEADERS_KNOWN_FROM_THE_START = """

@@ -56,6 +56,9 @@ def test_they_go_whatever_topics_and_brokers_there_are() -> None:
 
 
 def test_a_new_cluster_has_them_unless_it_shares_a_zookeeper() -> None:
-    assert first_levels(SUPPORTED, is_alone=True) == {GROUP_VERSION: 1}
-    assert first_levels(SUPPORTED, is_alone=False) == {}
-    assert first_levels(supported_features({GROUP_VERSION: 0}), is_alone=True) == {}
+    both = ("classic", "consumer")
+    assert first_levels(SUPPORTED, is_alone=True, group_protocols=both) == {GROUP_VERSION: 1}
+    assert first_levels(SUPPORTED, is_alone=True, group_protocols=["classic"]) == {}
+    assert first_levels(SUPPORTED, is_alone=False, group_protocols=both) == {}
+    unsupported = supported_features({GROUP_VERSION: 0})
+    assert first_levels(unsupported, is_alone=True, group_protocols=both) == {}

@@ -197,8 +197,8 @@ async def test_the_cluster_goes_on_with_its_levels_as_far_as_they_are_supported(
     said, node = await carry_out(adoption(tmp_path), lambda zk: ZkFeatures(zk).read())
 
     assert node is not None
-    assert node.levels == {"transaction.version": 2}
-    assert "levels of features: transaction.version 2" in said
+    assert node.levels == {"group.version": 1, "transaction.version": 2}
+    assert "levels of features: group.version 1, transaction.version 2" in said
     assert "levels of features that this broker does not support" in said
 
 

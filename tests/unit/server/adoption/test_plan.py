@@ -10,7 +10,6 @@ import pytest
 from kbroker.acl.acl import Acl, AclOperation, AclPattern, AclResourceType, PatternType, Permission
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.delegation_tokens.delegation_token import DelegationToken
-from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.model import TopicPartition
@@ -306,28 +305,15 @@ def of_groups_and_levels() -> AdoptionPlan:
     return plan(directory(found("t", 0, topic_id=ID)), metadata=metadata)
 
 
-def test_levels_go_on_as_far_as_they_are_supported_and_groups_wait_until_they_are_served() -> None:
-    made = of_groups_and_levels()
-
-    assert (made.levels, made.groups) == ({"transaction.version": 2}, {})
-    assert made.left == (
-        "settings of groups that this broker does not know (4)",
-        "levels of features that this broker does not support (1)",
-    )
-    assert "  levels of features: transaction.version 2" in report(made).splitlines()
-
-
-def test_settings_of_groups_that_are_served_go_on_and_the_others_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)
-
+def test_levels_and_settings_of_groups_go_on_and_what_is_not_known_is_counted() -> None:
     made = of_groups_and_levels()
 
     assert made.levels == {"group.version": 1, "transaction.version": 2}
     assert made.groups == {"g": {"consumer.session.timeout.ms": "50000"}}
     assert made.left == ("settings of groups that this broker does not know (3)",)
-    assert "  1 setting of single groups" in report(made).splitlines()
+    told = report(made).splitlines()
+    assert "  1 setting of single groups" in told
+    assert "  levels of features: group.version 1, transaction.version 2" in told
     made_nodes = [(op.path, op.data) for op in (*group_ops(made.groups), *level_ops(made.levels))]
     assert made_nodes == [
         ("/config/groups", None),

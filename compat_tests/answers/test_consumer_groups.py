@@ -1,0 +1,23 @@
+"""Raw sequences of consumer groups, compared with what Apache Kafka 4.3.1 answered to them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compat_tests.answers.consumer_group_sequences import sequences
+from compat_tests.answers.consumer_group_steps import play
+from compat_tests.answers.consumer_groups import DIFFERENT, OPTIONS, RECORDED
+from compat_tests.answers.group_settings import kbroker
+from compat_tests.answers.logins import unexplained
+
+
+def test_consumer_groups_are_answered_for_as_apache_kafka_answers_for_them(target: str) -> None:
+    if target != "kbroker":
+        pytest.skip("starts a kbroker whose targets come at once")
+    with kbroker(*OPTIONS) as bootstrap:
+        ours = play(bootstrap, sequences(), 0)
+
+    assert len(ours) == 210
+    assert unexplained(ours, json.loads(RECORDED.read_text()), DIFFERENT) == []
