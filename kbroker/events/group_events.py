@@ -213,6 +213,34 @@ class GroupStable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ProtocolChanged:
+    """A group goes on as one of another kind (KIP-848)."""
+
+    name = "protocol_changed"
+    topic_partition = None
+
+    group: str
+    protocol: str  # from now on: classic or consumer
+    members: int
+
+    @property
+    def cause(self) -> str:
+        return f"to_{self.protocol}"
+
+    def sentence(self) -> str:
+        """Say who assigns from now on."""
+        who = "its coordinator" if self.protocol == "consumer" else "one of its members"
+        return (
+            f"Group {quoted(self.group)} changes to the {self.protocol} protocol, with "
+            f"{self.members:,} member{'s' if self.members != 1 else ''}: {who} assigns from now on"
+        )
+
+    def fields(self) -> Fields:
+        """Name the group, and count its members."""
+        return known(group=cut(self.group), protocol=self.protocol, members=self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CoordinatorMoved:
     """A group with members has come to this broker, or has left it."""
 

@@ -44,7 +44,8 @@ from kbroker.coordinator.runtime.shard import UNCONFIRMED, ReplayedPart, Settled
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
-from kbroker.events.event import Note, nobody_notes
+from kbroker.events.event import Event, Note, nobody_notes
+from kbroker.events.group_events import ProtocolChanged
 from kbroker.rare_lines import RareLines, note_of
 from kbroker.record.record_batch import (
     BatchOptions,
@@ -170,8 +171,7 @@ class GroupStore:
             elif isinstance(effect, CancelTimer):
                 self.runtime.cancel_timer((coordinated, effect.key))
             elif isinstance(effect, Happened):
-                self.happened[effect.event.name] += 1
-                self._note(effect.event)
+                self._tell(effect.event)
             elif isinstance(effect, Compute):
                 self._compute(coordinated, effect)
             elif isinstance(effect, TakePlace):
@@ -182,6 +182,10 @@ class GroupStore:
             _answer(replies)
         elif replies:
             coordinated.held = [*coordinated.held, *replies]
+
+    def _tell(self, event: Event) -> None:
+        self.happened[event.name] += 1
+        self._note(event)
 
     def _set_timer(self, coordinated: CoordinatedGroup, effect: SetTimer) -> None:
         key = effect.key
@@ -217,7 +221,9 @@ class GroupStore:
 
         def settled(error: ErrorCode) -> None:
             is_in_log = error is ErrorCode.NONE or error in UNCONFIRMED
-            if not is_in_log:
+            if is_in_log:
+                self._tell(_protocol_changed(after))
+            else:
                 self._bring_back(before, after)
             held, after.held, after.before = after.held, (), None
             self.run(after, after.append_ended(append.token, error, self.runtime.now()))
@@ -341,6 +347,11 @@ class GroupStore:
         group_id = coordinated.group_id
         del self._groups[group_id]
         del self._homes[coordinated.home][group_id]
+
+
+def _protocol_changed(group: CoordinatedGroup) -> ProtocolChanged:
+    """The event of a group that has taken the place of one of another kind."""
+    return ProtocolChanged(group=group.group_id, protocol=group.kind, members=group.member_count)
 
 
 def _answer(replies: deque[Reply]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.errors import ErrorCode
+from tests.fakes.brokers.classic_members import ClassicMemberOf
 from tests.fakes.brokers.consumer_groups import MemberOf, consumer_groups, topic
 from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
 
@@ -121,3 +122,25 @@ def test_a_stable_group_that_is_loaded_is_not_news(broker: GroupBroker) -> None:
         f"begins epoch 3 with 2 members: {M2} joined",
         "has a target for epoch 3: 2 members, assigned by 'uniform'",
     ]
+
+
+def test_a_change_of_the_protocol_is_reported_with_what_came_of_it() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups(migration_policy="bidirectional"))
+    old = ClassicMemberOf(broker)
+    old.join()
+    old.sync({old.member_id: range(4)})
+    reported(broker)
+    new = MemberOf(broker, "m1")
+
+    new.join()
+
+    assert sorted(reported(broker)) == [
+        f"begins epoch 2 with 2 members: {M1} joined",
+        "changes to the consumer protocol, with 2 members: its coordinator assigns from now on",
+        "has a target for epoch 2: 2 members, assigned by 'uniform'",
+    ]
+    new.send(member_epoch=-1)
+    assert (
+        "changes to the classic protocol, with 1 member: one of its members assigns from now on"
+        in (reported(broker))
+    )
