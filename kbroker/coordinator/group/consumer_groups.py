@@ -9,13 +9,14 @@ a group, as most brokers meet none and would pay with megabytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment
 from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
 from kbroker.coordinator.consumer_group.step import MigrationPolicy, Surroundings, TargetJob
+from kbroker.coordinator.consumer_group.subscribed_patterns import Found
 from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.cluster_topics import ClusterTopics
@@ -27,6 +28,8 @@ from kbroker.coordinator.group.store import GroupShard, GroupStore
 from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES, turn
 
 _RESOLVED_AT_ONCE = 2
 
@@ -41,7 +44,7 @@ class ConsumerGroups:
         self.store = store
         self.own_targets = OwnTargets(store.runtime.monotonic_ms)
         # Of threads that others need too.
-        self.resolving = asyncio.Semaphore(_RESOLVED_AT_ONCE)
+        self._resolving = asyncio.Semaphore(_RESOLVED_AT_ONCE)
         self._followers = TopicFollowers()
         self.follow = self._followers.follow
         self._topics = ClusterTopics(metadata)
@@ -75,6 +78,20 @@ class ConsumerGroups:
     ) -> CoordinatedConsumerGroup:
         """Return a group, also one that was loaded, which the store does not have yet."""
         return CoordinatedConsumerGroup(group, home, offsets, self)
+
+    async def resolved(self, resolve: Callable[[], Awaitable[Found]]) -> Found:
+        """Return the topics of patterns, once it is their turn; what will be asked of many topics
+        at once is known then.
+        """
+        async with self._resolving:
+            found = await resolve()
+            names = frozenset[str]().union(*found.values())
+            for some in slices(names, ENTRIES) if len(names) > ENTRIES else ():
+                self._topics.metadata_hash(some)
+                ids = map(self._topics.topic_id, some)
+                self._topics.topics([each for each in ids if each is not None])
+                await turn()
+            return found
 
     def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
         """The target of each member, from an assignor of the operator's. Raises AssignorError."""

@@ -9,8 +9,9 @@ is refused, no target that is being computed on top of it counts.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from kbroker.coordinator.consumer_group import classic_members, sessions
@@ -28,6 +29,7 @@ from kbroker.coordinator.consumer_group.step import (
     TimerKey,
 )
 from kbroker.coordinator.consumer_group.subscribed_patterns import (
+    Found,
     let_patterns_wait,
     on_resolved,
 )
@@ -106,9 +108,8 @@ class Keeper(Protocol):
         """A group is to hear of changes of topics."""
         ...
 
-    @property
-    def resolving(self) -> AbstractAsyncContextManager[None]:
-        """Held while patterns of a group are resolved."""
+    async def resolved(self, resolve: Callable[[], Awaitable[Found]]) -> Found:
+        """Return the topics of patterns, once it is their turn."""
         ...
 
     def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
@@ -278,8 +279,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
     async def worked(self, effect: Compute, beside: Beside) -> Any:
         job = effect.token
         if isinstance(job, PatternJob):
-            async with self._keeper.resolving:
-                return await super().worked(effect, beside)
+            return await self._keeper.resolved(partial(super().worked, effect, beside))
         if not isinstance(job, TargetJob) or not job.is_own:
             return await super().worked(effect, beside)
         with suppress(AssignorError):  # the log has it
