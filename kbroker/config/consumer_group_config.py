@@ -56,7 +56,7 @@ class ConsumerGroupConfig(ConfigGroup):
         MAX_INT, "Members a group of the consumer protocol may have.", at_least=1
     )
     group_consumer_assignors: tuple[str, ...] = define(
-        _USUAL_ASSIGNORS, "Server-side assignors, the first is the default."
+        _USUAL_ASSIGNORS, "uniform, range, or Python as module:name; the first is the default."
     )
     group_consumer_migration_policy: str = define(
         "bidirectional",
