@@ -21,29 +21,18 @@ from tests.source_trees import (
     trees_of_kbroker,
 )
 
-# Of the records of consumer groups, by file: what waits for their coordinator.
-_CONSUMER_GROUPS = {
-    "coordinator/consumer_group/metadata_hash.py": ("NO_TOPIC",),
-    "coordinator/consumer_group/records.py": ("removed_group", "removed_member"),
-}
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
-    # what holds clients to their limits
     # the pages of the console, which ask these
     ("console/consoled_cluster.py", "at_work"): "their limits, and the end of what was given up",
     # entrances of their own
     ("errors.py", "_missing_"): "Python, for a number without a member",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
-    **{
-        (file, name): "the coordinator of consumer groups"
-        for file, names in _CONSUMER_GROUPS.items()
-        for name in names
-    },
 }
 PLAIN_DECORATORS = {
     "abstractmethod",

@@ -212,16 +212,16 @@ OF_TWO_BROKERS = (
     Accepted(
         r"^describe_groups with include_authorized_operations True v",
         r"authorized_operations$",
-        "as 3.9.2: settings of groups are not there",
-        own="328",
-        like="3.9.2",
+        "as 4.3.1: groups have settings, which may be described and altered",
+        own="3400",
+        like="4.3.1",
     ),
     Accepted(
         r"^offset_commit with group_id .* v(9|10)$",
         r"error_code$",
-        "as 3.9.2: 69 belongs to the groups of KIP-848",
-        own="22",
-        like="3.9.2",
+        "as 4.3.1: clients of these versions know 69; 3.9.2: 22",
+        own="69",
+        like="4.3.1",
     ),
     Accepted(
         r"^find_coordinator with key_type 2 v6$",

@@ -9,20 +9,13 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.features import GROUP_VERSION, HIGHEST_LEVELS, supported_features
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kbroker.replication import metadata_cache
-from kbroker.server.broker import broker_parts
 from tests.fakes.running.console_client import HttpConsoleClient
 from tests.integration.local_cluster_client import Cluster, running
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
-    monkeypatch.setitem(HIGHEST_LEVELS, GROUP_VERSION, 1)
-    levels = supported_features(HIGHEST_LEVELS)
-    for module in (metadata_cache, broker_parts):
-        monkeypatch.setattr(module, "SUPPORTED_FEATURES", levels)
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     settings = {
         "kbroker.http.listeners": "127.0.0.1:0",
         "group.consumer.assignment.interval.ms": "0",

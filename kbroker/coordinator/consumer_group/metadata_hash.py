@@ -14,9 +14,6 @@ from uuid import UUID
 
 from kbroker.java_hash import java_order
 
-NO_TOPIC = 0
-"""The hash of a topic that does not exist."""
-
 _MAGIC = b"\0"  # how the parts are put together: Kafka's first way
 _LONG = Struct("<q").pack
 _INT = Struct("<i").pack

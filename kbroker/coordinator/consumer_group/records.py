@@ -7,8 +7,6 @@ partitions says nothing. Nobody may be asked for a name that `fits_a_record` ref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from kbroker.coordinator.consumer_group.record_schemas import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -156,32 +154,6 @@ def current_member_assignment_tombstone(group_id: str, member_id: str) -> KeyVal
     """The end of a member's partitions: the member has left its epoch."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     return _tombstone(key)
-
-
-# ---- the end of several, in the order in which a replay takes them
-
-
-def removed_member(group_id: str, member_id: str) -> Iterator[KeyValue]:
-    """All that is written if a member is gone."""
-    yield current_member_assignment_tombstone(group_id, member_id)
-    yield target_assignment_member_tombstone(group_id, member_id)
-    yield member_metadata_tombstone(group_id, member_id)
-
-
-def removed_group(
-    group_id: str, member_ids: Iterable[str], patterns: Iterable[str]
-) -> Iterator[KeyValue]:
-    """All that is written if a group is gone, with the members and resolved patterns that it had.
-    Its committed offsets are another matter.
-    """
-    members = list(member_ids)
-    yield from (current_member_assignment_tombstone(group_id, member) for member in members)
-    yield from (target_assignment_member_tombstone(group_id, member) for member in members)
-    yield target_assignment_metadata_tombstone(group_id)
-    yield from (member_metadata_tombstone(group_id, member) for member in members)
-    yield from (regular_expression_tombstone(group_id, pattern) for pattern in patterns)
-    yield partition_metadata_tombstone(group_id)
-    yield group_metadata_tombstone(group_id)
 
 
 def _record(key: Message, value: Message) -> KeyValue:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kbroker.coordinator.consumer_group import record_reading as reading
 from kbroker.coordinator.consumer_group import records as writing
+from kbroker.coordinator.consumer_group.changes import removal_of_group, removal_of_member, written
 from kbroker.coordinator.consumer_group.record_values import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -203,7 +204,7 @@ def test_a_state_of_a_later_version_is_unknown() -> None:
 
 
 def test_a_group_is_buried_from_its_members_to_its_epoch() -> None:
-    buried = list(writing.removed_group("g", iter(["m", "n"]), ["a.*"]))
+    buried = list(written("g", removal_of_group(iter(["m", "n"]), ["a.*"])))
 
     assert all(value is None for _, value in buried)
     assert [reading.read_key(key) for key, _ in buried] == [
@@ -221,7 +222,7 @@ def test_a_group_is_buried_from_its_members_to_its_epoch() -> None:
 
 
 def test_a_member_is_buried_from_its_assignment_to_its_subscription() -> None:
-    kinds = [reading.read_key(key).kind for key, _ in writing.removed_member("g", "m")]
+    kinds = [reading.read_key(key).kind for key, _ in written("g", removal_of_member("m"))]
 
     assert kinds == [8, 7, 5]
 
