@@ -15,11 +15,15 @@ from compat_tests.answers.consumer_group_steps import (
     Stage,
     Step,
     beat,
+    classic_beat,
+    classic_join,
+    classic_leave,
     commit,
     delete_group,
     describe,
     fetch,
     join,
+    sync,
 )
 from compat_tests.conftest import BrokerProcess
 from compat_tests.running.apache_directories import ApacheBroker
@@ -53,6 +57,23 @@ HISTORY: tuple[Step, ...] = (
     beat("a", -1),
     delete_group(),
 )
+CHANGE_OF_PROTOCOL: tuple[Step, ...] = (
+    classic_join("c", "t2"),
+    sync("c", given="t2"),
+    join("a", "t3"),
+    classic_beat("c"),
+    classic_join("c", "t2"),
+    sync("c"),
+    classic_beat("c"),
+    commit("c", place="t2:0"),
+    beat("a"),
+    join("b", "t6"),
+    beat("b", -1),
+    beat("a", -1),
+    classic_leave("c"),
+    delete_group(),
+)
+HISTORIES = {"history": HISTORY, "change": CHANGE_OF_PROTOCOL}
 
 
 class Written(NamedTuple):
@@ -71,14 +92,17 @@ def stage(bootstrap: str, group: str) -> Stage:
     return Stage(bootstrap, wire, group, 0, {each.name: each.topic_id for each in answer.topics})
 
 
-def batches(data: Path, group: str) -> list[list[Written]]:
-    """The batches of a group's records in `__consumer_offsets`, but for committed offsets."""
+def batches(data: Path, group: str, ids: dict[str, str]) -> list[list[Written]]:
+    """The batches of a group's records in `__consumer_offsets`, but for committed offsets and those
+    of the classic protocol; ids that were drawn are replaced.
+    """
+    drawn = {each.encode(): who.encode() * len(each) for who, each in ids.items() if who != each}
     found = []
     for segment in sorted(data.glob("__consumer_offsets-*/*.log")):
         content = segment.read_bytes()
         for position in positions(content):
             named = [
-                written(bytes(record.key or b""), record.value)
+                written(replaced(record.key, drawn) or b"", replaced(record.value, drawn))
                 for record in records(content, position)
                 if is_of(bytes(record.key or b""), group)
             ]
@@ -103,14 +127,22 @@ def is_of(key: bytes, group: str) -> bool:
     return read is not None and read.group_id == group
 
 
-def written(key: bytes, value: Any) -> Written:
+def replaced(content: Any, drawn: dict[bytes, bytes]) -> bytes | None:
+    if content is None:
+        return None
+    found = bytes(content)
+    for each, other in drawn.items():
+        found = found.replace(each, other)
+    return found
+
+
+def written(key: bytes, content: bytes | None) -> Written:
     read = read_key(key)
     assert read is not None
     of_any_group = key.replace(read.group_id.encode(), b"(group)")
-    if value is None:
+    if content is None:
         return Written(read.kind.name, of_any_group, None)
     schema = SCHEMAS[RecordKind(read.kind)][1]
-    content = bytes(value)
     decoded = decode(schema, 0, content, VERSION_BYTES)[0]
     assert content == content[:VERSION_BYTES] + encode(decoded, 0), "every byte is known"
     if hasattr(decoded, "assignment_timestamp"):
@@ -132,11 +164,21 @@ def in_order(topic: Any) -> None:
         epochs[:] = [epoch for _, epoch in pairs]
 
 
-def play(bootstrap: str, group: str) -> list[str]:
-    there = stage(bootstrap, group)
-    told = [step(there) for step in HISTORY]
-    there.wire.close()
-    return told
+class Played(NamedTuple):
+    """What a history was answered, and the ids of its members."""
+
+    told: list[str]
+    ids: dict[str, str]
+
+
+def play(bootstrap: str, side: str) -> dict[str, Played]:
+    """Play all histories, each in a group of its name and the side's."""
+    found = {}
+    for name, history in HISTORIES.items():
+        there = stage(bootstrap, f"{name}-{side}")
+        found[name] = Played([step(there) for step in history], there.ids)
+        there.wire.close()
+    return found
 
 
 def test_a_directory_goes_from_apache_kafka_to_kbroker_and_back_with_its_new_groups(
@@ -154,7 +196,7 @@ def test_a_directory_goes_from_apache_kafka_to_kbroker_and_back_with_its_new_gro
         for topic, partitions in TOPICS.items():
             first.create_topic(topic, partitions)
         first.close()
-        told = play(apache.bootstrap, "history-a")
+        theirs = play(apache.bootstrap, "a")
         live = stage(apache.bootstrap, "live")
         steps = (join("a", "t6"), join("b", "t6", instance_id="i"), commit("a", place="t6:0"))
         assert [step(live)[0] for step in steps] == ["0", "0", "0"]
@@ -169,13 +211,14 @@ def test_a_directory_goes_from_apache_kafka_to_kbroker_and_back_with_its_new_gro
         assert beat("a")(live) == "0 a e2 5000 t6:0,1,2"
         assert beat("a", owned={"t6": [0, 1, 2]})(live) == "0 a e3 5000 -"
         assert beat("b", instance_id="i")(live) == "0 b e3 5000 t6:3,4,5"
-        assert play(kbroker.bootstrap, "history-k") == [
-            each.replace("history-a", "history-k") for each in told
-        ]
+        ours = play(kbroker.bootstrap, "k")
         shown = describe()(live)
         live.wire.close()
         kbroker.stop()
-        assert batches(apache.data, "history-k") == batches(apache.data, "history-a")
+        for name in HISTORIES:
+            assert ours[name].told == theirs[name].told
+            stored = batches(apache.data, f"{name}-k", ours[name].ids)
+            assert stored == batches(apache.data, f"{name}-a", theirs[name].ids)
 
         apache.start()
         live.bootstrap, live.wire = apache.bootstrap, WireClient(apache.bootstrap)
