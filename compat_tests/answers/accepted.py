@@ -217,6 +217,13 @@ OF_TWO_BROKERS = (
         like="4.3.1",
     ),
     Accepted(
+        r"^consumer_group_(heartbeat|describe)( with .*)? v",
+        r"error_code$",
+        "as 4.3.1; in 3.9.2 the groups of KIP-848 are off",
+        own="24|42|69|112",
+        like="4.3.1",
+    ),
+    Accepted(
         r"^offset_commit with group_id .* v(9|10)$",
         r"error_code$",
         "as 4.3.1: clients of these versions know 69; 3.9.2: 22",
