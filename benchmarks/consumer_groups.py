@@ -2,7 +2,7 @@
 are to have, a large assignment beside a client that pings, and a start over many groups.
 
 Members are raw clients that heartbeat at once if they have something to say, and else after a pause
-that is the same at every broker. Rows run in this order on one broker, which the last one ends.
+that is the same at every broker.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
 
-from benchmarks import processes, raw_client
+from benchmarks import processes, raw_client, warming
 from benchmarks.answer_places import place_of_error
 from benchmarks.generator import Address, Traffic, send
 from benchmarks.group_members import HEARTBEAT, VERSION, Member, Members, answered, paced
@@ -66,7 +66,10 @@ def loads(share: float = 1.0) -> Sequence[Row]:
             f"a start over {part(2_000) * _IN_A_COMMIT:,} offsets and {part(2_000) * _MEMBERS:,} members",
             partial(loading, part(2_000)),
         ),
-        (f"one group of {part(100, 4)} members", partial(one_group, part(100, 4))),
+        (
+            f"one group of {part(100, 4)} members",
+            partial(one_group, part(100, 4), is_warm=share == 1),
+        ),
     ]
 
 
@@ -168,8 +171,7 @@ def loading(groups: int, like: RunningBroker) -> Figures:
     """From the start of a broker that was stopped until it knows all groups again; a broker of its own,
     so that nobody else's groups are there.
     """
-    starts = {"kbroker": processes.kbroker, "apache": processes.apache}
-    with starts[like.name]() as broker:
+    with _another(like) as broker:
         topics = _topics(broker.address, 1, _IN_A_COMMIT)
         names = [_new_name() for _ in range(groups)]
         members = _joined(broker.address, names, topics, _CONNECTIONS)
@@ -207,6 +209,11 @@ def _knows_all(names: Sequence[str], topic: str, client: RawClient) -> bool:
     )
 
 
+def _another(like: RunningBroker) -> AbstractContextManager[RunningBroker]:
+    """A broker of the same kind that has nothing yet."""
+    return processes.kbroker() if like.name == "kbroker" else processes.apache()
+
+
 @contextmanager
 def _again(broker: RunningBroker) -> Iterator[RunningBroker]:
     """The broker, stopped and started over what it has stored; then it is killed."""
@@ -227,10 +234,17 @@ def _again(broker: RunningBroker) -> Iterator[RunningBroker]:
 # ---- one group
 
 
-def one_group(count: int, broker: RunningBroker) -> Figures:
+def one_group(count: int, like: RunningBroker, *, is_warm: bool) -> Figures:
     """Members join at once, one leaves, the broker is started anew: each time until all have what they
-    are to have. Run it last.
+    are to have. A broker of its own, so that a start finds nothing else.
     """
+    with _another(like) as broker:
+        if is_warm:
+            warming.warm(broker)
+        return _joined_left_and_restarted(count, broker)
+
+
+def _joined_left_and_restarted(count: int, broker: RunningBroker) -> Figures:
     (topic,) = _topics(broker.address, 1, 2 * count)
     members = _joined(broker.address, [_new_name()], [topic], count, count)
     figures = {"join_s": members.settle(2 * count)}

@@ -30,6 +30,8 @@ class GroupConfigManager:
         """`config` gives the broker's settings in force, which change now and then."""
         self._config = config
         self._own: dict[str, Mapping[str, str]] = {}
+        self._in_force: dict[str, ConsumerGroupSettings] = {}  # by group, "" for all others
+        self._in_force_under: ConsumerGroupConfig | None = None  # the broker's settings
 
     def follow(self, dynamic_configs: DynamicConfigManager) -> None:
         """Hear of all groups with settings when these are read, and of their changes."""
@@ -45,7 +47,16 @@ class GroupConfigManager:
             self._own[group_id] = sound
         else:
             self._own.pop(group_id, None)
+        self._in_force.pop(group_id, None)
 
     def of_group(self, group_id: str) -> ConsumerGroupSettings:
-        """The values in force for a group."""
-        return settings_in_force(self._config(), self._own.get(group_id, {}))
+        """The values in force for a group; asked for at each of its heartbeats."""
+        config = self._config()
+        if config is not self._in_force_under:
+            self._in_force, self._in_force_under = {}, config
+        kept = group_id if group_id in self._own else ""
+        found = self._in_force.get(kept)
+        if found is None:
+            found = settings_in_force(config, self._own.get(group_id, {}))
+            self._in_force[kept] = found
+        return found

@@ -164,6 +164,20 @@ class ConsumerGroup:
         numbers = [each.last_write for each in self._all_entries() if not each.are_stored]
         return max(numbers, default=None)
 
+    def is_at_rest_in(self, epoch: int) -> bool:
+        """Whether the group and its target are in that epoch, all of that is stored, and there is
+        no pattern to be looked at.
+        """
+        return (
+            self.epoch == epoch
+            and self.target_metadata.assignment_epoch == epoch
+            and not self.pattern_counts
+            and self.members.are_stored
+            and self.targets.are_stored
+            and self._facts.are_stored
+            and self.resolved.are_stored
+        )
+
     def _all_entries(self) -> Iterable[TimelineDict[Any, Any]]:
         """Answer for those that follow from these, too."""
         return self.members, self.targets, self._facts, self.resolved

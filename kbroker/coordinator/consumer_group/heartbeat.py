@@ -84,6 +84,38 @@ def heartbeat(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResp
     return _go_on(step, sent)
 
 
+def answer_at_rest(
+    step: ConsumerStep, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+) -> ConsumerGroupHeartbeatResponse | None:
+    """The answer to a member that says nothing new while its group has nothing to do; None if it is
+    not sure to be that of `heartbeat`, which would move the session of the member and nothing else.
+    """
+    group, attendance, epoch = step.group, step.attendance, request.member_epoch
+    member = group.members.get(request.member_id)
+    session = attendance.sessions.get(request.member_id)
+    deadline_ms = step.now.monotonic_ms + step.settings.session_timeout_ms
+    if (
+        member is None
+        or session is None
+        or session.timer_ms is None
+        or deadline_ms < session.timer_ms
+        or epoch <= JOINING
+        or request.topic_partitions is not None
+        or not _says_nothing(request, client_id, client_host, member.metadata)
+        or not member.is_reconciled_to(epoch)
+        or not group.is_at_rest_in(epoch)
+        or attendance.must_look_at_topics
+        or epoch < attendance.looked_at_epoch
+    ):
+        return None
+    session.deadline_ms = deadline_ms
+    return ConsumerGroupHeartbeatResponse(
+        member_id=request.member_id,
+        member_epoch=epoch,
+        heartbeat_interval_ms=step.settings.heartbeat_interval_ms,
+    )
+
+
 def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:
     request, owned = sent.request, sent.owned
     check_size(step, request.member_id)
@@ -135,6 +167,8 @@ def _said(before: MemberMetadata, sent: Heartbeat) -> MemberMetadata:
     request = sent.request
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
+    if _says_nothing(request, sent.client_id, sent.client_host, before):
+        return before
     said = MemberMetadata(
         instance_id=before.instance_id if request.instance_id is None else request.instance_id,
         rack_id=before.rack_id if request.rack_id is None else request.rack_id,
@@ -152,6 +186,25 @@ def _said(before: MemberMetadata, sent: Heartbeat) -> MemberMetadata:
         ),
     )
     return before if said == before else said
+
+
+def _says_nothing(
+    request: ConsumerGroupHeartbeatRequest,
+    client_id: str,
+    client_host: str,
+    before: MemberMetadata,
+) -> bool:
+    return (
+        request.rebalance_timeout_ms == _NOT_SAID
+        and before.classic_member_metadata is None  # which ends with the first such heartbeat
+        and client_id == before.client_id
+        and client_host == before.client_host
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.rack_id is None
+        and request.instance_id is None
+    )
 
 
 def take_metadata(step: ConsumerStep, before: Member, member: Member) -> bool:

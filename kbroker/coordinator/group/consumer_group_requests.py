@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
-from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, heartbeat
+from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, answer_at_rest, heartbeat
 from kbroker.coordinator.consumer_group.member import JOINING
 from kbroker.coordinator.consumer_group.patterns import is_library_loaded, load_library
 from kbroker.coordinator.consumer_group.step import (
@@ -87,9 +87,15 @@ class ConsumerGroupRequests:
         client_host: str,
         visible: Visible | None,
     ) -> Response | Awaitable[Response]:
+        found = self._store.find(request.group_id)
+        if isinstance(found, CoordinatedConsumerGroup):
+            step = found.step(self._store.runtime.now())
+            at_rest = answer_at_rest(step, request, client_id, client_host)
+            if at_rest is not None:  # nearly always
+                return at_rest
         try:
             check_request(request, api_version, self.groups.given.assignors)
-            error = self._status(request.group_id)
+            error = NO_ERROR if found is not None else self._status(request.group_id)
             if error is NO_ERROR and not _can_be_recorded(request, client_id):
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
             if error is not NO_ERROR:
@@ -98,10 +104,9 @@ class ConsumerGroupRequests:
                 request=request,
                 client_id=client_id,
                 client_host=client_host,
-                new_member_id=str(self._new_uuid()),
+                new_member_id="" if request.member_id else str(self._new_uuid()),
                 visible=visible,
             )
-            found = self._store.find(request.group_id)
             if isinstance(found, ClassicGroup) and request.member_epoch == JOINING:
                 return self._change_protocol(found, sent)
             coordinated = self._group(request, found)

@@ -42,7 +42,7 @@ _NO_TIMESTAMP = -1
 # also one tagged field, its tag, its size. A test holds them to the declaration below.
 _PLAIN_OFFSET_VALUE = Layout(">hqihq").pack
 _PLAIN_OFFSET_WITH_TOPIC_ID = Layout(">hqiBqBBB16s").pack
-_PLAIN_OFFSET_WITHOUT_TOPIC_ID = Layout(">hqiBqB").pack
+_WITHOUT_TOPIC_ID = 23  # bytes of such a value before its tagged fields
 _KEPT_KEYS = 4096  # 300 bytes each, and 3 KB at most
 _USUAL_NAME = 256  # characters
 
@@ -154,27 +154,10 @@ def offset_commit_value(committed: CommittedOffset, *, with_topic_id: bool = Fal
 
 def _plain_with_topic_id(committed: CommittedOffset) -> bytes:
     """A value without metadata that expires with its group."""
-    number = committed.topic_id.int
-    if not number:
-        return _PLAIN_OFFSET_WITHOUT_TOPIC_ID(
-            _OFFSET_WITH_TOPIC_ID_VERSION,
-            committed.offset,
-            committed.leader_epoch,
-            1,
-            committed.commit_timestamp_ms,
-            0,
-        )
-    return _PLAIN_OFFSET_WITH_TOPIC_ID(
-        _OFFSET_WITH_TOPIC_ID_VERSION,
-        committed.offset,
-        committed.leader_epoch,
-        1,
-        committed.commit_timestamp_ms,
-        1,
-        0,
-        16,
-        number.to_bytes(16, "big"),
-    )
+    fields = (committed.offset, committed.leader_epoch, 1, committed.commit_timestamp_ms)
+    version, topic_id = _OFFSET_WITH_TOPIC_ID_VERSION, committed.topic_id
+    whole = _PLAIN_OFFSET_WITH_TOPIC_ID(version, *fields, 1, 0, 16, topic_id.bytes)
+    return whole if topic_id.int else whole[:_WITHOUT_TOPIC_ID] + b"\0"
 
 
 def group_metadata_key(group_id: str) -> bytes:
