@@ -104,12 +104,12 @@ def _next(member: Member, towards: Towards, epoch: int) -> CurrentMemberAssignme
     for topic_id in {**towards.target, **member.assigned}:
         has = member.assigned.get(topic_id, _NO_EPOCHS)
         target = towards.target.get(topic_id, _NONE) if towards.follows(topic_id) else _NONE
-        kept = {each: since for each, since in has.items() if each in target}
+        kept = {each: since for each, since in has.items() if each in target} if has else has
         if kept:
             assigned[topic_id] = kept
         if len(kept) < len(has):
             revoking[topic_id] = {each: has[each] for each in has if each not in kept}
-        wanted = [each for each in target if each not in kept]
+        wanted = [each for each in target if each not in kept] if kept else target
         released = [each for each in wanted if _is_free(member, towards, topic_id, each)]
         is_waiting = is_waiting or len(released) < len(wanted)
         if released:
