@@ -48,6 +48,7 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/login_bugs.py",
     "tests/faults/loop_holds.py",
     "tests/faults/planted_bugs.py",
+    "tests/faults/protocol_change_bugs.py",
     "tests/faults/replication_bugs.py",
     "tests/faults/replication_faults.py",
     "tests/faults/replication_simulation.py",

@@ -231,7 +231,7 @@ def group_epoch_after(
         {*names, *topics_of_patterns(step, before, member)}
     )
     epoch = group.epoch
-    if has_other_topics or metadata_hash != group.metadata.metadata_hash:
+    if has_other_topics or step.needs_target or metadata_hash != group.metadata.metadata_hash:
         epoch += 1
         step.change(RecordKind.GROUP_METADATA, GroupMetadata(epoch, metadata_hash))
     attendance.must_look_at_topics = False

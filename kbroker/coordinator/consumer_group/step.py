@@ -250,6 +250,7 @@ class ConsumerStep:
     # Members that it removes, and what they were late with; others have left.
     late: dict[str, tuple[FencingCause, str]] = field(default_factory=dict)
     downgrade: Downgrade | None = None
+    needs_target: bool = False  # another one, though nothing else has changed
 
     def change(self, kind: RecordKind, value: Any, name: str = "") -> None:
         """Something of the group gets another value, None to end it."""

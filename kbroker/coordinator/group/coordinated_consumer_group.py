@@ -159,6 +159,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
         for change in changes:
             draft.apply(change)
         step = self._step_of(draft, now)
+        step.needs_target = classic.state is not GroupState.STABLE  # assignments are old, or none
         sessions.start(step)
         return changes, step
 

@@ -151,8 +151,8 @@ class GroupStore:
         or a commit that was refused, or is left without offsets, and only takes up room.
         """
         coordinated = self.find(group_id)
-        if coordinated is None or coordinated.is_recorded:
-            return
+        if coordinated is None or coordinated.is_recorded or coordinated.before is not None:
+            return  # what has just taken the place of another hears itself what comes of it
         if not coordinated.offsets:
             self._let_go(coordinated)
 
@@ -228,6 +228,8 @@ class GroupStore:
             held, after.held, after.before = after.held, (), None
             self.run(after, after.append_ended(append.token, error, self.runtime.now()))
             _answer(deque(held if error is ErrorCode.NONE else map(_taken_back, held)))
+            if not is_in_log:
+                self.drop_if_untouched(after.group_id)
 
         after.home.write(append.records, after.replay(append.token), settled)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from itertools import groupby
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 from kbroker.coordinator.consumer_protocol import ConsumerProtocolAssignment
 from kbroker.coordinator.runtime.versioned_record import version_of, versioned
 from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.record.record_batch import read_header
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 from tests.fakes.brokers.classic_members import ClassicMemberOf
 from tests.fakes.brokers.consumer_groups import (
     REBALANCE_MS,
@@ -326,6 +330,18 @@ def test_a_static_member_goes_from_one_protocol_to_the_other_and_keeps_its_parti
     assert again.generation == found(broker).group.generation_id
 
 
+def test_a_static_member_that_changes_a_group_amid_a_rebalance_gets_its_partitions(
+    broker: GroupBroker,
+) -> None:
+    old = ClassicMemberOf(broker, instance_id="i")
+    old.join()  # and its leader has assigned nothing yet
+
+    new = MemberOf(broker, "new", instance_id="i")
+    new.join()
+
+    assert new.told == [0, 1, 2, 3]
+
+
 # ---- from consumer to classic
 
 
@@ -466,6 +482,61 @@ def test_a_refused_change_leaves_the_consumer_group_as_it_was(broker: GroupBroke
     assert kind(broker) == "consumer"
     assert old.beat() is ErrorCode.NONE
     assert new.beat(new.told).error_code == 0
+
+
+def test_several_changes_on_top_of_a_refused_write_never_were(broker: GroupBroker) -> None:
+    async def run() -> None:
+        old, new = mixed(broker)
+        waiting: list[asyncio.Future[list[PartitionProduceResult]]] = []
+
+        def append_later(entries: Any, *_: Any) -> AppendOutcome:
+            waiting.append(asyncio.get_running_loop().create_future())
+            return AppendOutcome([], waiting[-1])
+
+        append, broker.replicas.append_records = broker.replicas.append_records, append_later
+        other, later = MemberOf(broker, "other"), MemberOf(broker, "later")
+        answers = [
+            asyncio.ensure_future(_sent(other)),
+            asyncio.ensure_future(_sent(other, member_epoch=-1)),
+            asyncio.ensure_future(_sent(new, member_epoch=-1)),
+        ]
+        await asyncio.sleep(0)
+        assert kind(broker) == "classic"
+        rejoining = asyncio.ensure_future(_sent(later))
+        await asyncio.sleep(0)
+        assert kind(broker) == "consumer"
+        broker.replicas.append_records = append
+
+        refused = ErrorCode.NOT_ENOUGH_REPLICAS
+        waiting[0].set_result([PartitionProduceResult(broker_partition(broker), refused)])
+        codes = [(await each).error_code for each in (*answers, rejoining)]
+
+        assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 4
+        assert len(waiting) == 1
+        assert list(found(broker).group.members) == [old.member_id, "new"]
+        assert old.beat() is ErrorCode.NONE
+
+    broker.replicas.mode = Replication.IMMEDIATE
+    asyncio.run(run())
+
+
+def broker_partition(broker: GroupBroker) -> TopicPartition:
+    return next(iter(broker.replicas.logs))
+
+
+async def _sent(member: MemberOf, member_epoch: int = 0) -> Any:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id=member.member_id,
+        member_epoch=member_epoch,
+        rebalance_timeout_ms=REBALANCE_MS,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+    outcome = member.broker.groups.consumer_groups.heartbeat(
+        request, api_version=1, client_id="c", client_host="/127.0.0.1"
+    )
+    return await outcome if inspect.isawaitable(outcome) else outcome
 
 
 # ---- loading
