@@ -77,11 +77,14 @@ def loads(share: float = 1.0) -> Sequence[Row]:
 
 
 def many_groups(groups: int, share: float, broker: RunningBroker) -> Figures:
-    """Heartbeats of all members every 5 s, and then commits of each for its partition."""
+    """Heartbeats of all members every 5 s over few connections, and then commits of as many members as
+    there are connections, each over one of its own and for its partition.
+    """
     (topic,) = _topics(broker.address, 1, _MEMBERS)
     members = _joined(broker.address, [_new_name() for _ in range(groups)], [topic], _CONNECTIONS)
     settled_s = members.settle(_MEMBERS)
-    heartbeats, commits = members.frames(), [_commit(each, topic) for each in members.all]
+    heartbeats = members.frames()
+    commits = [_commit(each, topic) for each in members.all[:_CONNECTIONS]]
     beat_error = place_of_error(
         lambda code: ConsumerGroupHeartbeatResponse(error_code=code), HEARTBEAT, VERSION
     )
