@@ -107,12 +107,22 @@ class ConsumerGroupRequests:
                 new_member_id="" if request.member_id else str(self._new_uuid()),
                 visible=visible,
             )
-            if isinstance(found, ClassicGroup) and request.member_epoch == JOINING:
-                return self._change_protocol(found, sent)
-            coordinated = self._group(request, found)
+            return self._heard(found, sent)
         except KafkaError as refused:
             return _refused(refused)
-        return self._decide(coordinated, sent)
+
+    def _heard(
+        self,
+        found: CoordinatedGroup | None,
+        sent: Heartbeat,
+        computed: ComputedTarget | None = None,
+    ) -> Response | Awaitable[Response]:
+        """Answer a member of a group, which may not be there yet, or change for it. Raises
+        KafkaError.
+        """
+        if isinstance(found, ClassicGroup) and sent.request.member_epoch == JOINING:
+            return self._change_protocol(found, sent)
+        return self._decide(self._group(sent.request, found), sent, computed)
 
     def _change_protocol(
         self, classic: ClassicGroup, sent: Heartbeat
@@ -190,10 +200,9 @@ class ConsumerGroupRequests:
         if error_code is not NO_ERROR:
             return Response(error_code=int(error_code))
         try:
-            again = self._group(sent.request, self._store.find(group_id))
+            outcome = self._heard(self._store.find(group_id), sent, ComputedTarget(job, found))
         except KafkaError as refused:
             return _refused(refused)
-        outcome = self._decide(again, sent, ComputedTarget(job, found))
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     def _group(

@@ -160,6 +160,23 @@ async def test_nobody_waits_for_one_that_hangs(broker: GroupBroker, own: type[Ow
     await asyncio.to_thread(own.has_begun.wait)
 
 
+async def test_a_group_that_is_of_the_other_protocol_meanwhile_changes_if_it_may(
+    broker: GroupBroker, own: type[Own]
+) -> None:
+    own.may_go.clear()
+    member = MemberOf(broker, "m1")
+    waiting = asyncio.ensure_future(member.later(**member.first()))
+    await turns()
+    broker.stable_member()
+
+    own.may_go.set()
+
+    assert refusal(await waiting) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Cannot upgrade classic group g to consumer group because online upgrade is disabled.",
+    )
+
+
 async def test_a_group_that_moves_meanwhile_is_answered_for_by_another(
     broker: GroupBroker, own: type[Own]
 ) -> None:
