@@ -5,27 +5,35 @@ The simulation must find every one of them: otherwise that it finds nothing mean
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from kbroker.coordinator.consumer_group import (
     heartbeat,
+    identity,
     reconciliation,
     removal,
     sessions,
     target_assignment,
 )
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
+from kbroker.coordinator.consumer_group.member import AWAY, Member
 from kbroker.coordinator.consumer_group.record_values import GroupMetadata, RecordKind
 from kbroker.coordinator.consumer_group.target_assignment import Target
 from kbroker.coordinator.consumer_group.topic_followers import TopicFollowers
-from kbroker.coordinator.group import coordinated_consumer_group
+from kbroker.coordinator.group import (
+    cluster_topics,
+    consumer_group_commits,
+    coordinated_consumer_group,
+)
 from kbroker.coordinator.group.cluster_topics import ClusterTopics
 from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
+from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 Mistake = Callable[[], AbstractContextManager[Any]]
 
@@ -141,6 +149,106 @@ def target_of_another_epoch() -> AbstractContextManager[Any]:
     return patch.object(coordinated_consumer_group, "on_computed", on_computed)
 
 
+def old_epoch_accepted() -> AbstractContextManager[Any]:
+    """A member goes on in an epoch that is over."""
+
+    def check(member: Member, epoch: int, owned: Any) -> None:
+        original(member, max(epoch, member.epoch) if epoch else epoch, owned)
+
+    original = identity.check_epoch
+    return patch.object(identity, "check_epoch", check)
+
+
+@contextmanager
+def timer_of_a_replaced_member_fires() -> Iterator[None]:
+    """The session of a member that has left for a while ends that of its successor."""
+
+    def replaced(step: Any, before: Member, member_id: str) -> Member:
+        instances[before.member_id] = before.instance_id
+        return original_place(step, before, member_id)
+
+    def on_timer(step: Any, key: Any) -> None:
+        successor = step.group.static_member(instances.get(key.member_id) or "")
+        if key.member_id not in step.group.members and successor is not None:
+            removal.remove_members(step, [successor])
+        else:
+            original(step, key)
+
+    instances: dict[str, Any] = {}
+    original, original_place = sessions.on_timer, identity.replaced_member
+    with (
+        patch.object(sessions, "on_timer", on_timer),
+        patch.object(identity, "replaced_member", replaced),
+    ):
+        yield
+
+
+def hash_ignores_racks() -> AbstractContextManager[Any]:
+    """A topic whose replicas move to other racks stays the same."""
+
+    def topic_hash(name: str, topic_id: Any, count: int, _racks: Any = ()) -> int:
+        return original(name, topic_id, count)
+
+    original = cluster_topics.topic_hash
+    return patch.object(cluster_topics, "topic_hash", topic_hash)
+
+
+def stale_commits_taken() -> AbstractContextManager[Any]:
+    """A member may commit in an old epoch what it does not have any more."""
+    return patch.object(consumer_group_commits, "_had", lambda *_: True)
+
+
+def offsets_of_followed_topics_expire() -> AbstractContextManager[Any]:
+    """Offsets expire by their age alone."""
+
+    def expired(self: Any, now_ms: int, retention_ms: int, among: Any = None) -> Any:
+        return self.offsets.expired(
+            now_ms, retention_ms, lambda each: each.commit_timestamp_ms, frozenset(), among
+        )
+
+    return patch.object(CoordinatedConsumerGroup, "expired", expired)
+
+
+def who_is_away_is_removed() -> AbstractContextManager[Any]:
+    """A static member that leaves for a while is gone."""
+
+    def leave(step: Any, request: Any) -> Any:
+        if request.member_epoch != AWAY:
+            return original(step, request)
+        member = identity.known_instance(step.group, request.member_id, request.instance_id)
+        removal.remove_members(step, [member])
+        return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=AWAY)
+
+    original = heartbeat._leave
+    return patch.object(heartbeat, "_leave", leave)
+
+
+def revocation_waited_for_without_end() -> AbstractContextManager[Any]:
+    """A member may take as long as it likes to give partitions up."""
+    return patch.object(sessions, "_on_rebalance_timer", lambda *_: None)
+
+
+def new_topics_not_matched() -> AbstractContextManager[Any]:
+    """Patterns are not resolved again when topics come."""
+    return patch.object(
+        ClusterTopics,
+        "arrivals",
+        property(lambda _self: 0, lambda _self, _count: None),
+        create=True,
+    )
+
+
+def end_of_a_group_leaves_its_target() -> AbstractContextManager[Any]:
+    """A member that joins while its group is being deleted gets the target that is gone."""
+
+    def take(self: ConsumerGroup, _name: str, value: Any) -> None:
+        self._facts.pop(RecordKind.GROUP_METADATA, None)
+        if value is not None:
+            self._facts[RecordKind.GROUP_METADATA] = value
+
+    return patch.object(ConsumerGroup, "_take_metadata", take)
+
+
 PLANTED: list[Mistake] = [
     assigned_before_revoked,
     given_though_owned,
@@ -156,4 +264,13 @@ PLANTED: list[Mistake] = [
     last_target_taken,
     lost_answers_not_repeated,
     target_of_another_epoch,
+    old_epoch_accepted,
+    timer_of_a_replaced_member_fires,
+    hash_ignores_racks,
+    stale_commits_taken,
+    offsets_of_followed_topics_expire,
+    who_is_away_is_removed,
+    revocation_waited_for_without_end,
+    new_topics_not_matched,
+    end_of_a_group_leaves_its_target,
 ]

@@ -1,10 +1,13 @@
-"""Members of a consumer group as a client library keeps them (KIP-848), over a line that loses."""
+"""Members of a consumer group as a client library keeps them (KIP-848), over a line that loses and
+delays.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -17,6 +20,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 )
 
 GROUP = "g"
+REBALANCE_TIMEOUT_MS = 20_000
 REJOIN = {
     ErrorCode.FENCED_MEMBER_EPOCH,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -34,15 +38,19 @@ class Client:
     instance_id: str | None
     topics: tuple[str, ...]
     member_id: str = ""
+    rack_id: str | None = None
+    assignor: str | None = None
+    pattern: str = ""
     epoch: int = 0
     has: set[Place] = field(default_factory=set)
     told: set[Place] | None = None
+    positions: dict[Place, int] = field(default_factory=dict)  # of what it has and has looked up
     says_all: bool = True  # in the next heartbeat
     last_said: set[Place] | None = None
-    pending: Any = None  # the answer that it waits for
-    was_lost: bool = False
+    pending: Sent | None = None  # the heartbeat whose answer it waits for
     is_gone: bool = False
-    answers: int = 0
+    is_stubborn: bool = False  # gives nothing up until it is fenced
+    alive_until_ms: float = 0.0  # by the last heartbeat that was answered
 
     def request(self) -> ConsumerGroupHeartbeatRequest:
         """The next heartbeat."""
@@ -56,10 +64,17 @@ class Client:
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance_id,
-            rebalance_timeout_ms=20_000 if says_all else -1,
+            rack_id=self.rack_id if says_all else None,
+            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if says_all else -1,
             subscribed_topic_names=list(self.topics) if says_all else None,
+            subscribed_topic_regex=self.pattern if says_all else None,
+            server_assignor=self.assignor if says_all else None,
             topic_partitions=has,
         )
+
+    def wants(self, topic: str) -> bool:
+        """Whether it subscribes to a topic."""
+        return topic in self.topics or re.fullmatch(self.pattern, topic) is not None
 
     def leaving(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
         """A heartbeat that ends the membership, for a while with -2."""
@@ -78,7 +93,6 @@ class Client:
         elif code is not ErrorCode.NONE:
             self.says_all = True
         else:
-            self.answers += 1
             assert response.member_id
             self.member_id = response.member_id
             assert response.member_epoch >= self.epoch, f"{self.name}: epoch went back"
@@ -93,18 +107,28 @@ class Client:
 
     def give_up(self) -> None:
         """Stop reading what it shall not."""
-        if self.told is not None:
-            self.has &= self.told
+        if self.told is not None and not self.is_stubborn:
+            self._keep(self.has & self.told)
 
     def begin(self) -> None:
         """Read what it shall, after it has given up the rest."""
         if self.told is not None:
-            self.has = set(self.told)
+            self._keep(self.has | self.told if self.is_stubborn else set(self.told))
+
+    def _keep(self, places: set[Place]) -> None:
+        self.has = places
+        self.positions = {place: at for place, at in self.positions.items() if place in places}
+
+    def stop(self) -> None:
+        """Read nothing any more."""
+        self.told = None
+        self._keep(set())
 
     def forget(self) -> None:
         """Abandon all partitions and join anew."""
-        self.epoch, self.has, self.told, self.last_said = 0, set(), None, None
-        self.says_all = True
+        self.stop()
+        self.epoch, self.last_said, self.alive_until_ms = 0, None, 0.0
+        self.says_all, self.is_stubborn = True, False
 
 
 def _topics(places: Iterable[Place]) -> list[ConsumerGroupHeartbeatRequest.TopicPartitions]:
@@ -117,27 +141,61 @@ def _topics(places: Iterable[Place]) -> list[ConsumerGroupHeartbeatRequest.Topic
     ]
 
 
+@dataclass(eq=False)
+class Sent:
+    """A request on its way; `answer` is there once the coordinator has answered."""
+
+    client: Client
+    epoch: int  # that the client said
+    deliver: Callable[[], Any]
+    answer: Any = None
+    facts: Any = None  # what held at the coordinator when it came there
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answer is not None and self.answer.done()
+
+    @property
+    def response(self) -> Any:
+        return self.answer.result()
+
+    def arrive(self) -> None:
+        """Reach the coordinator."""
+        outcome = self.deliver()
+        if inspect.isawaitable(outcome):
+            self.answer = asyncio.ensure_future(outcome)
+        else:
+            self.answer = asyncio.get_running_loop().create_future()
+            self.answer.set_result(outcome)
+
+
 class Line:
-    """The way to the coordinator: requests and answers may get lost."""
+    """The way to the coordinator: requests and answers may get lost, requests also come late."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self.loss = 0.15
+        self.loss = 0.12
+        self.lateness = 0.06
+        self.late: list[Sent] = []
 
-    def send(self, groups: Any, client: Client, request: ConsumerGroupHeartbeatRequest) -> Any:
-        """Send a heartbeat; returns what comes of it, None if the request gets lost."""
-        if self._random.random() < self.loss:
-            client.says_all = True
+    def send(self, sent: Sent, times_as_late: int = 1) -> bool:
+        """Send a request; returns false if it gets lost."""
+        chance = self._random.random()
+        if chance < self.loss:
+            return False
+        if chance > 1 - self.lateness * times_as_late:
+            self.late.append(sent)
+        else:
+            sent.arrive()
+        return True
+
+    def let_arrive(self) -> Sent | None:
+        """Let a late one arrive, whichever, as connections do not wait for each other."""
+        if not self.late:
             return None
-        client.last_said = set(client.has) if request.topic_partitions is not None else None
-        outcome = groups.heartbeat(
-            request, api_version=1, client_id=client.name, client_host="/127.0.0.1"
-        )
-        if inspect.isawaitable(outcome):
-            return asyncio.ensure_future(outcome)
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(outcome)
-        return future
+        sent = self.late.pop(self._random.randrange(len(self.late)))
+        sent.arrive()
+        return sent
 
     def loses_answer(self) -> bool:
         return self._random.random() < self.loss

@@ -19,6 +19,7 @@ _REFUSALS = (
     ErrorCode.MESSAGE_TOO_LARGE,
 )
 Entries = Sequence[tuple[TopicPartition, memoryview | bytearray]]
+Results = list[PartitionProduceResult]
 
 
 class FickleReplicas(OffsetsReplicas):
@@ -27,7 +28,8 @@ class FickleReplicas(OffsetsReplicas):
     def __init__(self, random: Random) -> None:
         super().__init__(Replication.IMMEDIATE)
         self._random = random
-        self.waiting: list[Callable[[], None]] = []
+        # Lets a write go on; with a code it ends with that, and never reaches the log.
+        self.waiting: list[Callable[[ErrorCode], None]] = []
         self.is_calm = False
 
     def append_records(
@@ -39,28 +41,35 @@ class FickleReplicas(OffsetsReplicas):
         if chance < 0.1:
             refusal = self._random.choice(_REFUSALS)
             return AppendOutcome([PartitionProduceResult(entries[0][0], refusal)])
-        future: asyncio.Future[list[PartitionProduceResult]]
+        future: asyncio.Future[Results]
         future = asyncio.get_running_loop().create_future()
         if chance < 0.25:
-            self.waiting.append(lambda: self._append_late(entries, future))
+            self.waiting.append(lambda code: self._append_late(entries, future, code))
             return AppendOutcome([], future)
         results = [self._append(partition, memoryview(batch)) for partition, batch in entries]
-        self.waiting.append(lambda: self._confirm_late(results, future))
+        self.waiting.append(lambda code: self._confirm_late(results, future, code))
         return AppendOutcome(results, future)
 
     def wake(self) -> bool:
         """Let one go on; returns false if none waits."""
         if not self.waiting:
             return False
-        self.waiting.pop(0)()
+        self.waiting.pop(0)(ErrorCode.NONE)
         return True
 
+    def depose(self) -> None:
+        """Another broker leads: whatever waits for the log, or for followers, has failed."""
+        for go_on in self.waiting:
+            go_on(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.waiting.clear()
+
     def _append_late(
-        self, entries: Entries, future: asyncio.Future[list[PartitionProduceResult]]
+        self, entries: Entries, future: asyncio.Future[Results], code: ErrorCode
     ) -> None:
-        if not self.is_calm and self._random.random() < 0.5:
-            refusal = self._random.choice(_REFUSALS)
-            results = [PartitionProduceResult(entries[0][0], refusal)]
+        if code is ErrorCode.NONE and not self.is_calm and self._random.random() < 0.5:
+            code = self._random.choice(_REFUSALS)
+        if code is not ErrorCode.NONE:
+            results = [PartitionProduceResult(entries[0][0], code)]
         else:
             results = [self._append(partition, memoryview(batch)) for partition, batch in entries]
             self._confirm(results)
@@ -68,14 +77,12 @@ class FickleReplicas(OffsetsReplicas):
             future.set_result(results)
 
     def _confirm_late(
-        self,
-        results: list[PartitionProduceResult],
-        future: asyncio.Future[list[PartitionProduceResult]],
+        self, results: Results, future: asyncio.Future[Results], code: ErrorCode
     ) -> None:
-        if self.is_calm or self._random.random() < 0.7:
+        if code is ErrorCode.NONE and (self.is_calm or self._random.random() < 0.7):
             self._confirm(results)
         else:
             for result in results:
-                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                result.error_code = code or ErrorCode.REQUEST_TIMED_OUT
         if not future.done():
             future.set_result(results)

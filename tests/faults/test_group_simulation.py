@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
 from tests.faults.group_bugs import (
     PLANTED,
     Mistake,
-    answered_before_stored,
-    assigned_before_revoked,
-    last_target_taken,
+    end_of_a_group_leaves_its_target,
+    offsets_of_followed_topics_expire,
+    old_epoch_accepted,
     refused_timers_forgotten,
-    removal_without_epoch,
-    sessions_not_started_at_load,
-    target_of_another_epoch,
+    revocation_waited_for_without_end,
+    stale_commits_taken,
 )
 from tests.faults.group_simulation import hunt
 
-ENOUGH_SEEDS = 40
+ENOUGH_SEEDS = 300
 # Each mistake is looked for where the hunt finds it first; after a change of the hunt it goes on.
 FIRST_SEEDS = {
-    answered_before_stored: 3,
-    assigned_before_revoked: 40,
-    last_target_taken: 3,
-    refused_timers_forgotten: 8,
-    removal_without_epoch: 20,
-    sessions_not_started_at_load: 4,
-    target_of_another_epoch: 6,
+    end_of_a_group_leaves_its_target: 30,
+    offsets_of_followed_topics_expire: 22,
+    old_epoch_accepted: 54,
+    refused_timers_forgotten: 76,
+    revocation_waited_for_without_end: 16,
+    stale_commits_taken: 1,
 }
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Histories make a coordinator log what it cannot do."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
 def test_no_partition_has_two_owners_and_every_member_reaches_its_target() -> None:
-    assert hunt(range(1, 8)) == []
+    assert hunt(range(1, 16)) == []
 
 
 @pytest.mark.parametrize("mistake", PLANTED, ids=lambda mistake: mistake.__name__)

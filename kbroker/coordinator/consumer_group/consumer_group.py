@@ -190,6 +190,8 @@ class ConsumerGroup:
 
     def _take_metadata(self, _name: str, value: GroupMetadata | None) -> None:
         _put(self._facts, RecordKind.GROUP_METADATA, value)
+        if value is None:  # whoever joins while the end is on its way begins a new group
+            self._facts.pop(RecordKind.TARGET_ASSIGNMENT_METADATA, None)
 
     def _take_partition_metadata(self, _name: str, value: bool | None) -> None:
         _put(self._facts, RecordKind.PARTITION_METADATA, value)

@@ -55,7 +55,7 @@ def topic(name: str, topic_id: UUID, count: int) -> UpdateMetadataRequest:
     """The news of a topic."""
     return UpdateMetadataRequest(
         controller_id=BROKER_ID,
-        live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(id=BROKER_ID)],
+        live_brokers=[UpdateMetadataRequest.UpdateMetadataBroker(id=BROKER_ID, rack=None)],
         topic_states=[
             UpdateMetadataRequest.UpdateMetadataTopicState(
                 topic_name=name,

@@ -232,6 +232,7 @@ def metadata_of(topics: dict[str, int], leader: int = BROKER_ID) -> UpdateMetada
     """Topics by their number of partitions; `t` has an id."""
     broker = UpdateMetadataRequest.UpdateMetadataBroker(
         id=BROKER_ID,
+        rack=None,
         endpoints=[
             UpdateMetadataRequest.UpdateMetadataEndpoint(
                 port=9092, host="broker.local", listener=LISTENER

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.coordinator.consumer_group.changes import removal_of_group
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -260,6 +261,18 @@ def test_the_last_member_leaves_an_empty_group_that_can_be_deleted(broker: Group
 
     assert broker.groups.store.find("g") is None
     assert len(broker.restarted(consumer_groups=consumer_groups()).groups.store) == 0
+
+
+def test_a_group_whose_end_is_on_its_way_is_as_a_new_one(broker: GroupBroker) -> None:
+    member = MemberOf(broker, "m1")
+    member.join()
+    member.send(member_epoch=-1)
+    ending = group(broker)
+
+    for change in removal_of_group(ending.members, ending.resolved):
+        ending.apply(change)
+
+    assert (ending.metadata.epoch, ending.target_metadata.assignment_epoch) == (1, 1)
 
 
 # ---- static members
