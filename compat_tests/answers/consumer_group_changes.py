@@ -23,45 +23,45 @@ Sequences = dict[str, tuple[Step, ...]]
 
 def into_the_other() -> Sequences:
     """Members of one protocol who come to a group of the other."""
-    stable = (classic_join("c", "t3"), sync("c", given="t3"))
+    stable = (classic_join("c", "t6"), sync("c", given="t6"))
     return {
         "change: a new member to a classic group": (
-            *stable, join("a", "t3"), describe(), classic_beat("c"), commit("c"), listed(),
+            *stable, join("a", "t6"), describe(), classic_beat("c"), commit("c"), listed(),
         ),
         "change: to a group that waits for its leader": (
-            classic_join("c", "t3"), join("a", "t3"), describe(), sync("c", given="t3"),
+            classic_join("c", "t6"), join("a", "t6"), describe(), sync("c", given="t6"),
         ),
         "change: to a group of another kind": (
-            classic_join("c", kind="connect", metadata=b"x"), sync("c"), join("a", "t3"), describe(),
+            classic_join("c", kind="connect", metadata=b"x"), sync("c"), join("a", "t6"), describe(),
             describe_classic(),
         ),
         "change: to a group whose subscription is unreadable": (
-            classic_join("c", metadata=b"\0"), sync("c"), join("a", "t3"), describe(),
+            classic_join("c", metadata=b"\0"), sync("c"), join("a", "t6"), describe(),
         ),
         "change: to a classic group that is empty": (
-            *stable, classic_leave("c"), join("a", "t3"), describe(), listed(),
+            *stable, classic_leave("c"), join("a", "t6"), describe(), listed(),
         ),
-        "change: to committed offsets": (commit("", -1), join("a", "t3"), fetch(), describe()),
+        "change: to committed offsets": (commit("", -1), join("a", "t6"), fetch(), describe()),
         "change: a classic member to a new group": (
-            join("a", "t3"), classic_join("c", "t3"), describe(), sync("c"), beat("a"), describe(),
+            join("a", "t6"), classic_join("c", "t6"), describe(), sync("c"), beat("a"), describe(),
         ),
         "change: a classic member to a new group that is empty": (
-            join("a", "t3"), beat("a", -1), classic_join("c", "t3"), sync("c", given="t3"), describe(),
+            join("a", "t6"), beat("a", -1), classic_join("c", "t6"), sync("c", given="t6"), describe(),
             describe_classic(), listed(),
         ),
         "change: one of another kind to a new group": (
-            join("a", "t3"), classic_join("c", kind="connect", metadata=b"x"), describe(),
+            join("a", "t6"), classic_join("c", kind="connect", metadata=b"x"), describe(),
         ),
         "change: an unreadable subscription to a new group": (
-            join("a", "t3"), classic_join("c", metadata=b"\0"), describe(),
+            join("a", "t6"), classic_join("c", metadata=b"\0"), describe(),
         ),
         "change: a heartbeat that is no join, to a classic group": (*stable, beat("x", 1), beat("x", -1)),
         "change: classic requests to a new group": (
-            join("a", "t3"), sync("a"), classic_beat("a"), classic_leave("a"), classic_beat("x", 2),
+            join("a", "t6"), sync("a"), classic_beat("a"), classic_leave("a"), classic_beat("x", 2),
             classic_leave("x"), sync("x", 1), describe(),
         ),
         "change: old versions of JoinGroup to a new group": (
-            join("a", "t3"), *(classic_join("c", "t3", version=version) for version in (2, 5)),
+            join("a", "t6"), *(classic_join("c", "t6", version=version) for version in (2, 5)),
             describe(),
         ),
     }  # fmt: skip
@@ -86,7 +86,7 @@ def classic_members() -> Sequences:
             *mixed, *again, classic_beat("c", "+1"), classic_beat("c", "-1"), classic_beat("c", instance="i"),
         ),
         "mixed: it subscribes to another topic": (
-            *mixed, classic_beat("c"), classic_join("c", "t3"), sync("c"), beat("a"), describe(),
+            *mixed, classic_beat("c"), classic_join("c", "t6"), sync("c"), beat("a"), describe(),
         ),
         "mixed: it changes its kind": (*mixed, classic_join("c", kind="connect", metadata=b"x"), describe()),
         "mixed: it speaks the new protocol": (*mixed, beat("c", owned={}), describe()),
