@@ -91,7 +91,7 @@ class Client:
         if code in REJOIN:
             self.forget()
         elif code is not ErrorCode.NONE:
-            self.says_all = True
+            self.heard_nothing()
         else:
             assert response.member_id
             self.member_id = response.member_id
@@ -123,6 +123,14 @@ class Client:
         """Read nothing any more."""
         self.told = None
         self._keep(set())
+
+    def heard_nothing(self) -> None:
+        """Say all next time, and begin nothing until then: whoever said that it had not begun yet
+        may have lost it by that.
+        """
+        self.says_all = True
+        if self.told is not None:
+            self.told &= self.has
 
     def forget(self) -> None:
         """Abandon all partitions and join anew."""

@@ -13,6 +13,7 @@ from enum import Enum
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import NO_OFFSET, CommittedOffset
@@ -176,16 +177,16 @@ class Commits:
             named = {place: name for place in at if (name := _name(broker, place)) is not None}
             if not named or (transaction is not None and transaction.ending is not None):
                 return [ErrorCode.UNKNOWN_TOPIC_ID]
-            member_epoch = _epoch_of(broker, committer.member_id)
+            member = _member(broker, committer.member_id)
             offsets = {name: at[place] for place, name in named.items()}
             outcome = _send(broker, committer, offsets, transaction)
             if isinstance(outcome, list) and outcome[0] in _REFUSED:
                 self._history.tell(f"{client.name} commits in vain: {outcome[0].name}")
                 return outcome
-            late = [place for place in named if began[place] < self._reading.get(place, 0)]
-            assert not late or committer.generation_id == member_epoch, (
-                f"{client.name} commits in an old epoch what another member reads"
-            )
+            if member is not None and committer.generation_id < member.epoch:
+                _held_by_then(member, committer.generation_id, named)
+                late = [place for place in named if began[place] < self._reading.get(place, 0)]
+                assert not late, f"{client.name} commits what another member reads"
             self._history.tell(f"{client.name} commits {_short(offsets)} {_of(transaction)}")
             commits = [
                 Commit(self._story(name), at[place], in_transaction=transaction is not None)
@@ -312,9 +313,17 @@ def _name(broker: GroupBroker, place: Place) -> TopicPartition | None:
     return None if topic is None else TopicPartition(topic, place[1])
 
 
-def _epoch_of(broker: GroupBroker, member_id: str) -> int | None:
+def _member(broker: GroupBroker, member_id: str) -> Member | None:
     found = broker.groups.store.find(GROUP)
     if not isinstance(found, CoordinatedConsumerGroup):
         return None
-    member = found.group.members.get(member_id)
-    return None if member is None else member.epoch
+    return found.group.members.get(member_id)
+
+
+def _held_by_then(member: Member, epoch: int, places: Iterable[Place]) -> None:
+    """An older epoch is good for what a member has had since then."""
+    for topic_id, index in places:
+        held = [each.get(topic_id, {}).get(index) for each in (member.assigned, member.revoking)]
+        since = [each for each in held if each is not None]
+        assert since, f"{member.member_id} commits in {epoch} what it does not have"
+        assert min(since) <= epoch, f"{member.member_id} commits in {epoch} what it got later"

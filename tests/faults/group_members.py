@@ -86,7 +86,7 @@ class Members:
         if self._history.line.send(sent):
             client.pending = sent
         else:
-            client.says_all = True
+            client.heard_nothing()
 
     def _sent(self, client: Client, request: ConsumerGroupHeartbeatRequest) -> Sent:
         history, broker = self._history, self._history.broker
@@ -120,7 +120,7 @@ class Members:
         if waiting:
             client = self._random.choice(waiting)
             client.pending = None
-            client.says_all = True
+            client.heard_nothing()
             self._history.tell(f"{client.name} asks again")
             self.send(client)
 
@@ -167,7 +167,7 @@ class Members:
                 continue
             client.pending = None
             if history.line.loses_answer():
-                client.says_all = True
+                client.heard_nothing()
                 history.tell(f"{client.name}: answer lost")
                 continue
             history.tell(f"{client.name} in {client.epoch}: {_short(sent.response)}")

@@ -267,7 +267,7 @@ class GroupHistory:
             log = surviving(self.broker.log(), self.random)
         for client in self.clients:
             client.pending = None
-            client.says_all = True
+            client.heard_nothing()
         self.line.late.clear()
         self._computing.clear()
         self.commits.killed()
