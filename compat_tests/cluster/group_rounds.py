@@ -57,6 +57,9 @@ class Member:
             time_ms, what, *rest = line.split()
             numbers = [int(each) for each in ",".join(rest).split(",") if each]
             self.said.append((int(time_ms), what, numbers))
+        if self.ended_ms is None:  # by itself, or as it was told
+            self.ended_ms = int(time.time() * 1000)
+            print(f"{self.name} ended with {self.process.wait()}", flush=True)
 
     def owned(self) -> set[int]:
         """The partitions that it has now."""
@@ -110,7 +113,7 @@ class Rounds:
             command = java_command(kept_classes("Member", version), version, "Member")
         process = subprocess.Popen(
             [*command, self.bootstrap, TOPIC, GROUP, protocol], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         member = Member(f"{client}-{protocol}-{len(self.members)}", process)
         threading.Thread(target=member.listen, daemon=True).start()
@@ -237,7 +240,8 @@ class Rounds:
         settled_s = None
         while time.monotonic() - began < SESSION_S + REBALANCE_S + MORE_S:
             self.look()
-            has = [each for member in self.live for each in member.owned()]
+            here = [each for each in self.live if each.ended_ms is None]
+            has = [each for member in here for each in member.owned()]
             is_settled = sorted(has) == sorted(everything)
             if is_settled and settled_s is None:
                 settled_s = time.monotonic() - began
