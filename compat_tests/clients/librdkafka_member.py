@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 CLASSIC = {
     "heartbeat.interval.ms": 500,
@@ -52,7 +52,10 @@ def read(consumer: Any, topic: str) -> None:
     """Read what there is, and commit it."""
     found: dict[int, list[int]] = {}
     for message in consumer.consume(500, 0.2):
-        if message.error() is None:
+        error = message.error()
+        if error is not None and error.code() == KafkaError._FATAL:
+            sys.exit(f"{error}")  # it would keep its partitions, and read nothing
+        if error is None:
             found.setdefault(message.partition(), []).append(message.offset())
     for partition, offsets in found.items():
         say(f"read {partition} {offsets[0]} {offsets[-1]}")
