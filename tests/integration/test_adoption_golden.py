@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.admin import KafkaAdminClient
 
+from compat_tests.wire.wire_client import WireClient, code
 from tests.faults.running_broker import RunningBroker
 from tests.golden import golden_logs
 
@@ -28,6 +30,8 @@ ISOLATION = {
     "read_committed": IsolationLevel.READ_COMMITTED,
 }
 TIMEOUT_S = 10.0
+CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69
+LIVE = "g-848-live"  # has a member that was there when the broker ended
 
 
 class Adopted:
@@ -70,6 +74,32 @@ def test_topics_have_their_names_ids_and_partitions(adopted: Adopted) -> None:
         (r["topic"], r["topic_id"], r["partitions"]) for r in adopted.expected("topic")
     }
     assert set(adopted.admin.list_topics(timeout=TIMEOUT_S).topics) == set(names)
+
+
+def test_a_member_of_a_consumer_group_goes_on_in_its_epoch(adopted: Adopted) -> None:
+    if adopted.name != "4.3.1-clean":
+        return  # no such group, or no metadata with the level that serves it
+    with closing(WireClient(adopted.bootstrap)) as wire:
+        wire.wait_for_coordinator(LIVE)
+        described = wire.call(CONSUMER_GROUP_DESCRIBE, 0, group_ids=[LIVE])
+        (group,) = described.groups
+        (member,) = group.members
+        owned = member.assignment.topic_partitions
+        again = wire.call(
+            CONSUMER_GROUP_HEARTBEAT,
+            0,
+            group_id=LIVE,
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            topic_partitions=[
+                {"topic_id": each.topic_id, "partitions": list(each.partitions)} for each in owned
+            ],
+        )
+
+    assert (code(group.error_code), group.group_state, group.group_epoch) == ("0", "Stable", 2)
+    assert [(each.topic_name, sorted(each.partitions)) for each in owned] == [("plain", [0, 1])]
+    assert (code(again.error_code), again.member_id, again.member_epoch) == ("0", member.member_id, 2)
+    assert again.assignment is None, "it has what it is to have"
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
