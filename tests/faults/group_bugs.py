@@ -30,8 +30,8 @@ from kbroker.coordinator.group import (
     coordinated_consumer_group,
 )
 from kbroker.coordinator.group.cluster_topics import ClusterTopics
-from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
+from kbroker.coordinator.runtime.effects import Reply
 from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
@@ -85,7 +85,13 @@ def refused_timers_forgotten() -> AbstractContextManager[Any]:
 
 def answered_before_stored() -> AbstractContextManager[Any]:
     """An answer that writes nothing does not wait for what it rests on."""
-    return patch.object(ConsumerGroupRequests, "_when_stored", lambda _self, _group, answer: answer)
+
+    def at_once(
+        _self: CoordinatedConsumerGroup, correlation: object, response: Any, _refused: Any
+    ) -> list[Reply]:
+        return [Reply(correlation, response)]
+
+    return patch.object(CoordinatedConsumerGroup, "_when_stored", at_once)
 
 
 def hash_of_an_older_topic() -> AbstractContextManager[Any]:
