@@ -23,7 +23,7 @@ from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import JoinAttempt
 from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
-from kbroker.coordinator.group.sessions import Leaving
+from kbroker.coordinator.group.sessions import Leaving, heartbeat
 from kbroker.coordinator.group.store import GroupMachine, GroupStore
 from kbroker.coordinator.offsets.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offsets.offset_commits import OffsetCommits
@@ -289,7 +289,7 @@ class GroupCoordinator:
         """Answer Heartbeat, at once but for what rests on a write that is on its way."""
         coordinated = self.store.find(request.group_id)
         if isinstance(coordinated, ClassicGroup):
-            return coordinated.beat(request, self._monotonic_ms())
+            return heartbeat(coordinated.group, request, self._monotonic_ms())
         if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -98,7 +98,11 @@ def test_a_member_of_a_consumer_group_goes_on_in_its_epoch(adopted: Adopted) -> 
 
     assert (code(group.error_code), group.group_state, group.group_epoch) == ("0", "Stable", 2)
     assert [(each.topic_name, sorted(each.partitions)) for each in owned] == [("plain", [0, 1])]
-    assert (code(again.error_code), again.member_id, again.member_epoch) == ("0", member.member_id, 2)
+    assert (code(again.error_code), again.member_id, again.member_epoch) == (
+        "0",
+        member.member_id,
+        2,
+    )
     assert again.assignment is None, "it has what it is to have"
 
 

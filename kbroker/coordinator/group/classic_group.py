@@ -105,12 +105,7 @@ class ClassicGroup(CoordinatedGroup):
     def heartbeat(
         self, correlation: object, request: HeartbeatRequest, now: Instant
     ) -> list[Effect]:
-        return [Reply(correlation, self.beat(request, now.monotonic_ms))]
-
-    def beat(self, request: HeartbeatRequest, now_ms: float) -> ErrorCode:
-        """Answer Heartbeat at once, as most of them are."""
-        member_id, instance_id = request.member_id, request.group_instance_id
-        return heartbeat(self.group, member_id, instance_id, request.generation_id, now_ms)
+        return [Reply(correlation, heartbeat(self.group, request, now.monotonic_ms))]
 
     def leave(self, correlation: object, leaving: Sequence[Leaving], now: Instant) -> list[Effect]:
         step = self.step(now)

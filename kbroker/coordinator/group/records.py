@@ -130,7 +130,19 @@ def offset_commit_value(committed: CommittedOffset, *, with_topic_id: bool = Fal
     """The value of a committed offset; `with_topic_id` from level 1 of group.version on."""
     if committed.expire_timestamp_ms is None and not committed.metadata:
         if with_topic_id:
-            return _plain_with_topic_id(committed)
+            topic_id = committed.topic_id.int  # `UUID.bytes` is one call more
+            whole = _PLAIN_OFFSET_WITH_TOPIC_ID(
+                _OFFSET_WITH_TOPIC_ID_VERSION,
+                committed.offset,
+                committed.leader_epoch,
+                1,
+                committed.commit_timestamp_ms,
+                1,
+                0,
+                16,
+                topic_id.to_bytes(16, "big"),
+            )
+            return whole if topic_id else whole[:_WITHOUT_TOPIC_ID] + b"\0"
         return _PLAIN_OFFSET_VALUE(
             _OFFSET_VALUE_VERSION,
             committed.offset,
@@ -150,14 +162,6 @@ def offset_commit_value(committed: CommittedOffset, *, with_topic_id: bool = Fal
         value.expire_timestamp = committed.expire_timestamp_ms
         version = _EXPIRING_OFFSET_VALUE_VERSION
     return versioned(value, version)
-
-
-def _plain_with_topic_id(committed: CommittedOffset) -> bytes:
-    """A value without metadata that expires with its group."""
-    fields = (committed.offset, committed.leader_epoch, 1, committed.commit_timestamp_ms)
-    version, topic_id = _OFFSET_WITH_TOPIC_ID_VERSION, committed.topic_id
-    whole = _PLAIN_OFFSET_WITH_TOPIC_ID(version, *fields, 1, 0, 16, topic_id.bytes)
-    return whole if topic_id.int else whole[:_WITHOUT_TOPIC_ID] + b"\0"
 
 
 def group_metadata_key(group_id: str) -> bytes:

@@ -34,6 +34,7 @@ from kbroker.coordinator.group.rebalance import (
 from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.events.group_events import RebalanceCause, RemovalCause, Who
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 
 
@@ -59,14 +60,13 @@ def member_error(group: Group, member_id: str, instance_id: str | None) -> Error
 # ---- Heartbeat
 
 
-def heartbeat(
-    group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
-) -> ErrorCode:
+def heartbeat(group: Group, request: HeartbeatRequest, now_ms: float) -> ErrorCode:
     """Prolong a session (`now_ms` is monotonic); the code says when the member has to rejoin."""
-    error = member_error(group, member_id, instance_id)
+    member_id = request.member_id
+    error = member_error(group, member_id, request.group_instance_id)
     if error is not NO_ERROR:
         return error
-    if generation_id != group.generation_id:
+    if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     prolong(group.members[member_id], now_ms)
     if group.state is GroupState.PREPARING_REBALANCE:

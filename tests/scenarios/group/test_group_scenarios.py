@@ -35,6 +35,7 @@ from kbroker.coordinator.runtime.effects import (
     SetTimer,
 )
 from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from tests.scenarios.transcript import check, played, transcripts
@@ -126,13 +127,12 @@ class Transcript:
         self.show(step.effects)
 
     def on_heartbeat(self, words: list[str], fields: dict[str, str]) -> None:
-        code = sessions.heartbeat(
-            self.group,
-            words[0],
-            fields.get("instance"),
-            int(fields["generation"]),
-            self.now_ms,
+        request = HeartbeatRequest(
+            member_id=words[0],
+            group_instance_id=fields.get("instance"),
+            generation_id=int(fields["generation"]),
         )
+        code = sessions.heartbeat(self.group, request, self.now_ms)
         self.out.append(f"  {code.name}")
 
     def on_leave(self, words: list[str], fields: dict[str, str]) -> None:
