@@ -117,8 +117,9 @@ def masked(data: str | None) -> str | None:
     if data is None:
         return None
     data = re.sub(r'"timestamp":"\d+"', '"timestamp":"-"', data)
-    # A kbroker supports transaction.version, which brokers of Kafka have without ZooKeeper only.
-    data = re.sub(r'"features":\{"transaction\.version":\{[^}]*\}\}', '"features":{}', data)
+    # A kbroker supports features that brokers of Kafka have without ZooKeeper only.
+    of_feature = r'"(group|transaction)\.version":\{[^}]*\}'
+    data = re.sub(rf'"features":\{{{of_feature}(,{of_feature})*\}}', '"features":{}', data)
     data = re.sub(r'(127\.0\.0\.1:|"port":)\d+', r"\1-", data)
     return re.sub(r'"(topic_id|id)":"[\w-]{22}"', r'"\1":"-"', data)
 

@@ -51,6 +51,7 @@ DIFFERENCES = {
         "3.9.2 answers -1 from ZooKeeper's paths, and 4.3.1 has none; here such an entity is refused"
     ),
     r"quota \w+ of NaN": "Apache Kafka takes it, as a whole number for 0; here it is no limit",
+    r"describe: kind 32": "3.9.2 has no groups with settings, 4.3.1 lists those of share groups too",
     r"create: -1 partitions": "the broker's own values are those of its profile",
 }
 

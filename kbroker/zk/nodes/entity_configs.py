@@ -77,7 +77,7 @@ class ZkEntityConfigs:
         return found
 
     async def entities(self, entity_type: str) -> list[str]:
-        return await self._zk.children(zk_paths.config_root_path(entity_type))
+        return await self._children(zk_paths.config_root_path(entity_type))
 
     async def places(self, entity_type: str) -> list[str]:
         """Names of all entities of a type, and of users also those within them: `u/clients/c`."""
