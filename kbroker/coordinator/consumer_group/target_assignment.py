@@ -193,9 +193,12 @@ def counts_after(
 
 
 def _is_due(step: ConsumerStep) -> bool:
+    """Whether the last target is old enough. One of the future was computed by another clock, or
+    before this one was set back: nobody waits for that time to come.
+    """
     last_ms = step.group.target_metadata.assignment_timestamp_ms
     interval_ms = step.settings.assignment_interval_ms
-    return not last_ms or not interval_ms or step.now.wall_ms >= last_ms + interval_ms
+    return not last_ms or not interval_ms or not 0 <= step.now.wall_ms - last_ms < interval_ms
 
 
 def _job(step: ConsumerStep, epoch: int, before: Member, member: Member) -> TargetJob:

@@ -67,3 +67,13 @@ def test_a_target_comes_when_the_interval_of_now_is_over() -> None:
     assert third.epoch == 3
     changing.settings = Settings(assignment_interval_ms=0)
     assert third.beat([]).member_epoch == 4
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_from_a_target() -> None:
+    changing = Changing(Settings(assignment_interval_ms=1_000))
+    MemberOf(changing.broker, "m1").join()
+    changing.broker.time.target._start_ms -= 3_600_000
+
+    second = MemberOf(changing.broker, "m2")
+
+    assert second.join().member_epoch == 3
