@@ -152,6 +152,12 @@ class ConsumerGroup:
         """Whether a member subscribes to a topic."""
         return topic in self.topic_counts or topic in self.pattern_topics
 
+    def may_follow(self, topic: str) -> bool:
+        """Whether a member subscribes to a topic, or will again if a write is refused."""
+        if self.follows(topic):
+            return True
+        return not (self.topic_counts.is_stored(topic) and self.pattern_topics.is_stored(topic))
+
     def topics(self) -> frozenset[str]:
         """The topics that members subscribe to, also those that do not exist."""
         return frozenset(chain(self.topic_counts, self.pattern_topics))

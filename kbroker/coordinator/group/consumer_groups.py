@@ -9,7 +9,7 @@ a group, as most brokers meet none and would pay with megabytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment
 from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
@@ -46,7 +46,6 @@ class ConsumerGroups:
         # Of threads that others need too.
         self._resolving = asyncio.Semaphore(_RESOLVED_AT_ONCE)
         self._followers = TopicFollowers()
-        self.follow = self._followers.follow
         self._topics = ClusterTopics(metadata)
         self.given = Surroundings(
             settings_of=services.settings_of,
@@ -93,6 +92,12 @@ class ConsumerGroups:
                 await turn()
             return found
 
+    def follow(self, topics: Iterable[str], group_id: str) -> None:
+        """A group is to hear of changes of topics."""
+        added = self._followers.follow(topics, group_id)
+        for topic, follower in self._followers.to_look_at(2 * added):
+            self._woken_by(topic, follower)
+
     def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
         """The target of each member, from an assignor of the operator's. Raises AssignorError."""
         return self.own_targets.compute(group_id, job)
@@ -108,8 +113,14 @@ class ConsumerGroups:
         self._topics.changed(topics)
         for topic in topics:
             for group_id in self._followers.of(topic):
-                found = self.store.find(group_id)
-                if not isinstance(found, CoordinatedConsumerGroup) or found.has_left(topic):
-                    self._followers.leave(topic, group_id)
-                else:
-                    found.attendance.must_look_at_topics = True
+                woken = self._woken_by(topic, group_id)
+                if woken is not None:
+                    woken.attendance.must_look_at_topics = True
+
+    def _woken_by(self, topic: str, group_id: str) -> CoordinatedConsumerGroup | None:
+        """The group, if it is here and subscribes to the topic; any other is let go."""
+        found = self.store.find(group_id)
+        if isinstance(found, CoordinatedConsumerGroup) and not found.has_left(topic):
+            return found
+        self._followers.leave(topic, group_id)
+        return None

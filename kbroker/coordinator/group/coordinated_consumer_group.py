@@ -242,7 +242,7 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
 
     def has_left(self, topic: str) -> bool:
         """Whether nobody here subscribes to a topic, and no refused write brings that back."""
-        return not self.group.follows(topic) and self.group.last_unstored_write is None
+        return not self.group.may_follow(topic)
 
     def append_ended(self, token: Hashable, error: ErrorCode, now: Instant) -> list[Effect]:
         assert isinstance(token, Decided)

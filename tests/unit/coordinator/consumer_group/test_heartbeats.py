@@ -429,3 +429,22 @@ def test_a_group_that_only_kept_offsets_becomes_a_consumer_group_with_them(
 
 def group_members(broker: GroupBroker) -> list[str]:
     return list(broker.groups.store.find("g").group.members)
+
+
+def test_members_that_go_from_topic_to_topic_leave_nothing_behind(broker: GroupBroker) -> None:
+    member = MemberOf(broker, "m1")
+    member.join()
+    followers = broker.groups.consumer_groups.groups._followers
+    for number in range(60):
+        other = MemberOf(broker, "m1", group_id=f"g{number}")
+        assert other.join(subscribed_topic_names=["t", f"of-g{number}"]).error_code == 0
+        assert other.send(member_epoch=-1).error_code == 0
+        names = [f"t{number}-{each}" for each in range(100)]
+        assert member.send(subscribed_topic_names=["t", *names]).error_code == 0
+
+    assert len(followers) < 3_000
+
+    epoch = member.epoch
+    broker.metadata.update(topic("t59-7", uuid.UUID(int=8), 1))
+    member.beat(member.told)
+    assert member.epoch == epoch + 1
