@@ -3,13 +3,13 @@
 Law: google-re2 is imported for the first pattern, and a broker without it refuses them in one
 sentence. A pattern costs as much memory as `MOST_BYTES` allows and some milliseconds of the loop;
 to match it takes time by its length and the name's, so that is done beside the loop, and ends when
-its time is over.
+its time is over, or what it has found could not be written.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -36,6 +36,10 @@ class PatternsTooSlowError(Exception):
     """Patterns that were not matched with all names when their time was over."""
 
 
+class TooManyMatchesError(Exception):
+    """Names that patterns match, and that nobody could write down in one batch."""
+
+
 def is_library_loaded() -> bool:
     """Whether a pattern can be checked without the import, which takes some milliseconds."""
     return "re2" in sys.modules
@@ -60,15 +64,25 @@ def check_pattern(pattern: str) -> None:
 
 
 def matching_names(
-    patterns: Iterable[str], names: Sequence[str], is_late: Callable[[], bool]
+    patterns: Collection[str], names: Sequence[str], is_late: Callable[[], bool], most_bytes: int
 ) -> dict[str, frozenset[str]]:
     """The names that each pattern matches from end to end; a pattern that cannot be used has none.
 
-    Raises PatternsTooSlowError once `is_late`, which is asked between two names, and KafkaError
-    without the library.
+    Raises PatternsTooSlowError once `is_late`, which is asked between two names,
+    TooManyMatchesError for more than `most_bytes` of names, and KafkaError without the library.
     """
     load_library()
-    return {pattern: frozenset(_matching(pattern, names, is_late)) for pattern in patterns}
+    found: dict[str, frozenset[str]] = {}
+    left = most_bytes
+    for pattern in patterns:
+        matches = found[pattern] = frozenset(_matching(pattern, names, is_late))
+        left -= sum(map(len, matches))
+        if left < 0:
+            raise TooManyMatchesError(
+                f"{len(patterns):,} patterns match more names than fit into a batch of"
+                f" {most_bytes:,} bytes"
+            )
+    return found
 
 
 def _matching(pattern: str, names: Sequence[str], is_late: Callable[[], bool]) -> Iterable[str]:

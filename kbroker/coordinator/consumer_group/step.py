@@ -82,8 +82,10 @@ class KnownAssignors(Protocol):
     def get(self, name: str) -> Assignor | None: ...
 
 
-Match = Callable[[Collection[str], Sequence[str]], Mapping[str, frozenset[str]]]
-"""The names that each pattern matches. Called beside the loop; raises if it takes too long."""
+Match = Callable[[Collection[str], Sequence[str], int], Mapping[str, frozenset[str]]]
+"""The names that each pattern matches. Called beside the loop; raises if it takes too long, and if
+these have more bytes together than may be written.
+"""
 
 
 class MigrationPolicy(Enum):
@@ -242,6 +244,7 @@ class ConsumerStep:
     given: Surroundings
     settings: GroupSettings
     now: Instant
+    most_bytes: int = 1 << 20  # of a batch
     can_wait: bool = False  # for a target: it is made again then
     computed: ComputedTarget | None = None  # for this step
     changes: list[Change] = field(default_factory=list)

@@ -157,7 +157,7 @@ def _resolve_if_due(
         job = PatternJob(frozenset(patterns), step.now.wall_ms)
         attendance.pattern_job = job
         attendance.arrivals_seen = arrivals
-        work = partial(given.match, job.patterns, given.topics.names())
+        work = partial(given.match, job.patterns, given.topics.names(), step.most_bytes)
         step.effects.append(Compute(work, job, visible))
 
 

@@ -45,7 +45,7 @@ class ConsumerGroups:
         self.own_targets = OwnTargets(store.runtime.monotonic_ms)
         # Of threads that others need too.
         self._resolving = asyncio.Semaphore(_RESOLVED_AT_ONCE)
-        self._followers = TopicFollowers()
+        self.followers = TopicFollowers()
         self._topics = ClusterTopics(metadata)
         self.given = Surroundings(
             settings_of=services.settings_of,
@@ -94,8 +94,8 @@ class ConsumerGroups:
 
     def follow(self, topics: Iterable[str], group_id: str) -> None:
         """A group is to hear of changes of topics."""
-        added = self._followers.follow(topics, group_id)
-        for topic, follower in self._followers.to_look_at(2 * added):
+        added = self.followers.follow(topics, group_id)
+        for topic, follower in self.followers.to_look_at(2 * added):
             self._woken_by(topic, follower)
 
     def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
@@ -112,7 +112,7 @@ class ConsumerGroups:
         """
         self._topics.changed(topics)
         for topic in topics:
-            for group_id in self._followers.of(topic):
+            for group_id in self.followers.of(topic):
                 woken = self._woken_by(topic, group_id)
                 if woken is not None:
                     woken.attendance.must_look_at_topics = True
@@ -122,5 +122,5 @@ class ConsumerGroups:
         found = self.store.find(group_id)
         if isinstance(found, CoordinatedConsumerGroup) and not found.has_left(topic):
             return found
-        self._followers.leave(topic, group_id)
+        self.followers.leave(topic, group_id)
         return None

@@ -146,7 +146,8 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
 
     def _step_of(self, group: ConsumerGroup, now: Instant) -> ConsumerStep:
         settings = self.given.settings_of(self.group_id)
-        return ConsumerStep(group, self.attendance, self.given, settings, now)
+        most_bytes = self.home.max_batch_bytes
+        return ConsumerStep(group, self.attendance, self.given, settings, now, most_bytes)
 
     def step_as_successor(self, classic: Group, now: Instant) -> tuple[list[Change], ConsumerStep]:
         """An input to the group that a classic one, empty or not, is about to become, after the

@@ -13,13 +13,13 @@ _PAUSES_AFTER_S = 0.001
 
 
 def timely_matches(
-    patterns: Collection[str], names: Sequence[str], limit_s: float = LIMIT_S
+    patterns: Collection[str], names: Sequence[str], most_bytes: int, limit_s: float = LIMIT_S
 ) -> Mapping[str, frozenset[str]]:
-    """The names that each pattern matches. Raises PatternsTooSlowError after `limit_s`, and
-    KafkaError without the library.
+    """The names that each pattern matches. Raises PatternsTooSlowError after `limit_s`,
+    TooManyMatchesError for more than `most_bytes` of them, and KafkaError without the library.
     """
     try:
-        return matching_names(patterns, names, _pausing(monotonic() + limit_s))
+        return matching_names(patterns, names, _pausing(monotonic() + limit_s), most_bytes)
     except PatternsTooSlowError:
         raise PatternsTooSlowError(
             f"{len(patterns):,} patterns were not matched with {len(names):,} topics within"

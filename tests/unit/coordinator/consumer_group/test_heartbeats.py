@@ -434,7 +434,7 @@ def group_members(broker: GroupBroker) -> list[str]:
 def test_members_that_go_from_topic_to_topic_leave_nothing_behind(broker: GroupBroker) -> None:
     member = MemberOf(broker, "m1")
     member.join()
-    followers = broker.groups.consumer_groups.groups._followers
+    followers = broker.groups.consumer_groups.groups.followers
     for number in range(60):
         other = MemberOf(broker, "m1", group_id=f"g{number}")
         assert other.join(subscribed_topic_names=["t", f"of-g{number}"]).error_code == 0

@@ -9,12 +9,14 @@ import pytest
 
 from kbroker.coordinator.consumer_group.patterns import (
     PatternsTooSlowError,
+    TooManyMatchesError,
     check_pattern,
     matching_names,
 )
 from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.errors import ErrorCode, KafkaError
 
+MOST = 1 << 20  # bytes
 NAMES = ["orders", "orders-eu", "payments", "__consumer_offsets"]
 # As the RE2/J of Apache Kafka 4.3.1 describes them.
 REFUSED = {
@@ -45,7 +47,7 @@ def test_a_broker_without_the_library_refuses_all_in_one_sentence(
         check_pattern("orders.*")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     with pytest.raises(KafkaError, match="needs google-re2"):
-        matching_names(["orders.*"], NAMES, lambda: False)
+        matching_names(["orders.*"], NAMES, lambda: False, MOST)
 
 
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED.items(), ids=map(str, range(len(REFUSED))))
@@ -63,7 +65,7 @@ def test_what_re2_does_not_take_is_refused_in_kafkas_words(pattern: str, reason:
 def test_patterns_match_names_from_end_to_end() -> None:
     pytest.importorskip("re2")
     patterns = ["orders", "orders.*", "(?i)PAYMENTS", ".*(", "|".join(map(str, range(6_000)))]
-    found = matching_names(patterns, NAMES, lambda: False)
+    found = matching_names(patterns, NAMES, lambda: False, MOST)
 
     assert [sorted(found[pattern]) for pattern in patterns] == [
         ["orders"], ["orders", "orders-eu"], ["payments"], [], [],
@@ -75,13 +77,24 @@ def test_matching_ends_when_its_time_is_over() -> None:
     answers = iter([False, False, *repeat(True, 5)])
 
     with pytest.raises(PatternsTooSlowError):
-        matching_names([".*"], NAMES, lambda: next(answers))
+        matching_names([".*"], NAMES, lambda: next(answers), MOST)
 
 
 def test_patterns_that_take_too_long_are_given_up_with_a_sentence() -> None:
     pytest.importorskip("re2")
-    assert timely_matches(["orders", "p.*"], NAMES) == {"orders": {"orders"}, "p.*": {"payments"}}
+    found = timely_matches(["orders", "p.*"], NAMES, MOST)
+    assert found == {"orders": {"orders"}, "p.*": {"payments"}}
 
     sentence = "^2 patterns were not matched with 4 topics within 0 s$"
     with pytest.raises(PatternsTooSlowError, match=sentence):
-        timely_matches(["orders", "p.*"], NAMES, limit_s=0)
+        timely_matches(["orders", "p.*"], NAMES, MOST, limit_s=0)
+
+
+def test_matching_ends_when_no_batch_holds_what_was_found() -> None:
+    pytest.importorskip("re2")
+    patterns = [f"o.*|{number}" for number in range(1_000)]
+
+    sentence = "^1,000 patterns match more names than fit into a batch of 100 bytes$"
+    with pytest.raises(TooManyMatchesError, match=sentence):
+        timely_matches(patterns, NAMES, 100)
+    assert len(timely_matches(patterns[:6], NAMES, 100)) == 6
