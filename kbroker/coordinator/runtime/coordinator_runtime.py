@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from kbroker.clock import Clock, Timer, TimerHandle
+from kbroker.clock import Clock, Timer
 from kbroker.coordinator.runtime.batch_append import BatchAppend
 from kbroker.coordinator.runtime.effects import Instant
 from kbroker.coordinator.runtime.frozen_state import FrozenState
 from kbroker.coordinator.runtime.held_tasks import HeldTasks
+from kbroker.coordinator.runtime.paced_timers import PacedTimers
 from kbroker.coordinator.runtime.partition_replay import PartitionReplay, Replay
 from kbroker.coordinator.runtime.shard import LedPartition, Shard
 from kbroker.coordinator.runtime.sliced_work import SlicedWork
@@ -72,7 +73,9 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._append = append
         self._shards: dict[int, Shard[MachineT]] = {}
         self._in_doubt_since_ms: dict[TopicPartition, float] = {}  # monotonic
-        self._timers: dict[Hashable, TimerHandle] = {}
+        self._timers = PacedTimers(clock, timer)
+        self.set_timer = self._timers.set
+        self.cancel_timer = self._timers.cancel
         self._tasks = HeldTasks()
         self._frozen = FrozenState()
         self._sliced = SlicedWork(clock, self.start)
@@ -212,23 +215,6 @@ class CoordinatorRuntime(Generic[MachineT]):
     def now(self) -> Instant:
         return Instant(self._clock.now_ms(), self._clock.monotonic_ms())
 
-    def set_timer(self, key: Hashable, deadline_ms: float, callback: Callable[[], None]) -> None:
-        """Run `callback` at `deadline_ms` (monotonic), instead of an earlier timer of that key."""
-        self.cancel_timer(key)
-
-        def fire() -> None:
-            del self._timers[key]
-            callback()
-
-        delay = max(0.0, deadline_ms - self._clock.monotonic_ms())
-        self._timers[key] = self._timer.call_later(delay, fire)
-
-    def cancel_timer(self, key: Hashable) -> None:
-        """Forget a timer, if it is set."""
-        handle = self._timers.pop(key, None)
-        if handle is not None:
-            handle.cancel()
-
     async def sleep(self, delay_ms: float) -> None:
         """Let `delay_ms` pass on the timer's clock."""
         woken = asyncio.Event()
@@ -246,9 +232,7 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     def close(self) -> None:
         """Cancel all timers and tasks."""
-        for handle in self._timers.values():
-            handle.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         self._tasks.cancel()
 
     def run_sliced(self, steps: Iterator[None], name: str) -> None:
