@@ -55,7 +55,7 @@ def handle(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     names = request.group_ids
     groups: ConsumerGroupRequests = ctx.services.groups.consumer_groups
-    bytes_of = {each: groups.described_bytes(each) for each in names}
+    bytes_of = {each: groups.described_bytes(each) for each in set(names)}
     size_bytes = sum(bytes_of[name] + _BYTES_OF_GROUP for name in names)
     response = ConsumerGroupDescribeResponse()
     if is_large(size_bytes):

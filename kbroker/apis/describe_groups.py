@@ -37,7 +37,7 @@ def handle(
 ) -> NowOrLater[DescribeGroupsResponse]:
     """Describe each group, some at a time."""
     names = request.groups
-    bytes_of = {name: ctx.services.groups.described_bytes(name) for name in names}
+    bytes_of = {name: ctx.services.groups.described_bytes(name) for name in set(names)}
     size_bytes = sum(bytes_of[name] + _BYTES_OF_GROUP for name in names)
     response = DescribeGroupsResponse()
     if is_large(size_bytes):

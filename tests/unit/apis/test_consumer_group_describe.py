@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
+from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.errors import ErrorCode, KafkaError
@@ -82,6 +84,19 @@ def test_others_are_refused_by_themselves() -> None:
     operations = [each.authorized_operations for each in groups]
     assert operations[0] == -(2**31)
     assert operations[2] == 0b1101_0100_1000
+
+
+def test_a_group_is_counted_once_however_often_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call, counted = caller(), []
+    monkeypatch.setattr(CoordinatedConsumerGroup, "shown_bytes", lambda _: counted.append(69) or 1)
+    monkeypatch.setattr(ClassicGroup, "described_bytes", lambda _: counted.append(15) or 1)
+
+    assert len(describe(call, *["g"] * 100)) == 100
+    assert len(call(DescribeGroupsRequest(groups=["old"] * 100), 5).groups) == 100
+
+    assert counted == [69, 15]
 
 
 def test_a_topic_that_the_client_may_not_see_hides_the_group() -> None:
