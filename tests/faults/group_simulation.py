@@ -325,7 +325,9 @@ class GroupHistory:
         await self.turns()
 
 
-def _matches(patterns: Collection[str], names: Sequence[str]) -> dict[str, frozenset[str]]:
+def _matches(
+    patterns: Collection[str], names: Sequence[str], _most_bytes: int
+) -> dict[str, frozenset[str]]:
     return {
         pattern: frozenset(name for name in names if re.fullmatch(pattern, name))
         for pattern in patterns
