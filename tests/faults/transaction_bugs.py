@@ -300,9 +300,9 @@ def _all(*mistakes: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
 FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     producers_forgotten: (2, 30),
     completed_before_its_markers: (2, 30),
-    open_transaction_left_to_the_next_producer: (5, 6),
-    epoch_not_raised_by_a_time_out: (5, 20),
-    producers_not_compared: (20, 6),
+    open_transaction_left_to_the_next_producer: (7, 6),
+    epoch_not_raised_by_a_time_out: (23, 20),
+    producers_not_compared: (23, 6),
     participation_not_verified: (2, 6),
     other_end_accepted: (21, 30),
     time_outs_abort_what_is_to_be_committed: (34, 6),
