@@ -50,7 +50,7 @@ class PacedTimers:
             handle.cancel()
 
     def cancel_all(self) -> None:
-        """Forget all timers."""
+        """Forget what is set, as the coordinator ends."""
         for handle in self._handles.values():
             handle.cancel()
         self._handles.clear()
