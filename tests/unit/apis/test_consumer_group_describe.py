@@ -11,7 +11,7 @@ import pytest
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
-from kbroker.coordinator.group.coordinated_group import Committer
+from kbroker.coordinator.group.coordinated_group import Committer, CoordinatedGroup
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.features import GROUP_VERSION
@@ -89,14 +89,20 @@ def test_others_are_refused_by_themselves() -> None:
 def test_a_group_is_counted_once_however_often_it_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    call, counted = caller(), []
-    monkeypatch.setattr(CoordinatedConsumerGroup, "shown_bytes", lambda _: counted.append(69) or 1)
-    monkeypatch.setattr(ClassicGroup, "described_bytes", lambda _: counted.append(15) or 1)
+    call = caller()
+    counted: list[CoordinatedGroup] = []
+
+    def count(group: CoordinatedGroup) -> int:
+        counted.append(group)
+        return 1
+
+    monkeypatch.setattr(CoordinatedConsumerGroup, "shown_bytes", count)
+    monkeypatch.setattr(ClassicGroup, "described_bytes", count)
 
     assert len(describe(call, *["g"] * 100)) == 100
     assert len(call(DescribeGroupsRequest(groups=["old"] * 100), 5).groups) == 100
 
-    assert counted == [69, 15]
+    assert [group.group_id for group in counted] == ["g", "old"]
 
 
 def test_a_topic_that_the_client_may_not_see_hides_the_group() -> None:
