@@ -43,7 +43,7 @@ _COMMANDS = {
     "config": LazyCommand(
         "kbroker.cli.config.commands",
         "config",
-        "Show, change and check settings of brokers and topics.",
+        "Show, change and check settings of brokers, topics, groups.",
     ),
     "user": LazyCommand(
         "kbroker.cli.user.commands", "user", "List, add and delete users, change passwords."

@@ -26,7 +26,6 @@ OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
 _UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard of
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _PROTOCOLS = {0: "classic", 1: "consumer"}  # by the type of a member
-_NO_SUCH_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _VERSION_BYTES = 2
 
 
@@ -44,7 +43,7 @@ class _Assignment(Message):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOnTheWay:
     """The progress of a member whose coordinator assigns (KIP-848): the protocol that it speaks,
-    empty if the broker does not say, its epoch, and the partitions that it shall have.
+    empty if the broker does not say, its epoch, and the partitions that it is to have.
     """
 
     protocol: str
@@ -76,7 +75,8 @@ class ConsumerGroup:
     """A group. `committed` holds the next offset of each partition that it reads or has offsets
     for (None: nothing is committed); `coordinator` is the id of a broker; `strategy` names the
     assignor, empty if none was chosen; `epochs` are those of a group of KIP-848, None if members of
-    the classic protocol assign.
+    the classic protocol assign. Of a group whose protocol `is_not_served`, because the cluster has
+    left its level of group.version, only the state and the offsets are known.
     """
 
     name: str
@@ -86,6 +86,7 @@ class ConsumerGroup:
     coordinator: int = -1
     strategy: str = ""
     epochs: GroupEpochs | None = None
+    is_not_served: bool = False
 
     @property
     def owners(self) -> dict[TopicPartition, GroupMember]:
@@ -93,8 +94,8 @@ class ConsumerGroup:
 
     @property
     def member_count(self) -> int | None:
-        """How many members there are; None if the cluster knows no such group."""
-        return None if self.state == _UNKNOWN_STATE else len(self.members)
+        """How many members there are; None if the cluster knows no such group, or does not say."""
+        return None if self.state == _UNKNOWN_STATE or self.is_not_served else len(self.members)
 
     @property
     def is_unknown(self) -> bool:
@@ -265,7 +266,9 @@ def _of_new_protocol(links: ClusterLinks, name: str) -> ConsumerGroup | None:
         return None
     (group,) = answer.groups
     code = ErrorCode(group.error_code)
-    if code in _NO_SUCH_GROUP:
+    if code == ErrorCode.UNSUPPORTED_VERSION:
+        return _not_served(links, name, coordinator)
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     if code:
         raise KafkaError(code, f"group {name}")
@@ -278,6 +281,22 @@ def _of_new_protocol(links: ClusterLinks, name: str) -> ConsumerGroup | None:
         strategy=group.assignor_name,
         epochs=GroupEpochs(group.group_epoch, group.assignment_epoch),
     )
+
+
+def _not_served(links: ClusterLinks, name: str, coordinator: int) -> ConsumerGroup | None:
+    """Return what the list of groups says of one that no request describes; None if it is not
+    there.
+    """
+    for listed in listed_groups(links):
+        if listed.group_id == name and listed.group_state:
+            return ConsumerGroup(
+                name=name,
+                state=listed.group_state,
+                committed={},
+                coordinator=coordinator,
+                is_not_served=True,
+            )
+    return None
 
 
 def _new_member(member: Any) -> GroupMember:

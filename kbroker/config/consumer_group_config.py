@@ -60,7 +60,7 @@ class ConsumerGroupConfig(ConfigGroup):
     )
     group_consumer_migration_policy: str = define(
         "bidirectional",
-        "Which way groups may change between the protocols.",
+        "Which way groups may change: disabled, upgrade (to the new), downgrade, bidirectional.",
         check=migration_policy,
     )
     group_consumer_assignment_interval_ms: int = define(

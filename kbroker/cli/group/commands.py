@@ -128,7 +128,7 @@ def describe(
     The lag is from the committed offset to the end. Where that offset is below START_OFFSET, the
     records between them are gone.
 
-    Of a group whose coordinator assigns (KIP-848), --members also prints what each member shall
+    Of a group whose coordinator assigns (KIP-848), --members also prints what each member is to
     have (TARGET), the epoch that it has reached, and which protocol it speaks.
     """
     if events:
@@ -239,8 +239,14 @@ def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
     }
 
 
+def _members_counted(group: ConsumerGroup) -> str:
+    if group.is_not_served:
+        return "the cluster does not serve its protocol now, and does not say who its members are"
+    return counted(len(group.members), "member")
+
+
 def _summary(group: ConsumerGroup, bounds: Bounds) -> str:
-    said = f"group {group.name} is {group.state}: {counted(len(group.members), 'member')}"
+    said = f"group {group.name} is {group.state}: {_members_counted(group)}"
     if group.epochs is not None:
         said += f", epoch {epochs_shown(group.epochs)}, assigned by {group.strategy}"
     lags = [

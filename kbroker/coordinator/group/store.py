@@ -202,7 +202,9 @@ class GroupStore:
             if error is not ErrorCode.NONE and isinstance(effect.token, EmptyGroupStored):
                 _log.warning("Empty group %s not stored: %s", coordinated.group_id, error.name)
             elif error is not ErrorCode.NONE and not effect.is_answered:
-                self._tell_failed(coordinated.group_id, f"{error.name} of what it has decided")
+                self._tell_failed(
+                    coordinated.group_id, f"what it has decided was not stored: {error.name}"
+                )
             ended = coordinated.append_ended(effect.token, error, self.runtime.now())
             self.run(coordinated, ended)
             if error is not ErrorCode.NONE:

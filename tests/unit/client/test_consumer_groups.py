@@ -17,6 +17,7 @@ from kbroker.protocol.messages.consumer_group_describe import (
 )
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kbroker.protocol.messages.list_groups import ListGroupsResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
@@ -31,9 +32,10 @@ class Cluster:
     def __init__(self, **answers: list[Any]) -> None:
         self.answers = {name: deque(given) for name, given in answers.items()}
         self.asked: list[str] = []
+        self.brokers: list[MetadataResponse.MetadataResponseBroker] = []
 
     def describe(self, _names: list[str]) -> MetadataResponse:
-        return MetadataResponse()
+        return MetadataResponse(brokers=self.brokers)
 
     def ask_any(self, _request: Any) -> FindCoordinatorResponse:
         return FindCoordinatorResponse(node_id=1)
@@ -159,6 +161,27 @@ def test_a_group_of_the_new_protocol_that_is_refused_is_not_taken_for_a_missing_
 
     with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: group g"):
         read_group(links, "g")
+
+
+def test_a_group_whose_protocol_is_not_served_any_more_is_not_taken_for_a_missing_one() -> None:
+    code = int(ErrorCode.UNSUPPORTED_VERSION)
+    refused = ConsumerGroupDescribeResponse.DescribedGroup(error_code=code, group_id="g")
+    listed = ListGroupsResponse.ListedGroup(
+        group_id="g", group_state="Stable", group_type="consumer"
+    )
+    made, links = cluster(
+        DescribeGroupsRequest=[described("Dead")],
+        ConsumerGroupDescribeRequest=[ConsumerGroupDescribeResponse(groups=[refused])],
+        ListGroupsRequest=[ListGroupsResponse(groups=[listed])],
+        OffsetFetchRequest=[new_offsets(5)],
+    )
+    made.brokers = [MetadataResponse.MetadataResponseBroker(node_id=1)]
+
+    group = read_group(links, "g")
+
+    assert (group.state, group.is_unknown, group.member_count) == ("Stable", False, None)
+    assert group.is_not_served
+    assert group.committed == {P0: 5}
 
 
 def test_a_coordinator_that_is_just_loading_is_asked_again() -> None:

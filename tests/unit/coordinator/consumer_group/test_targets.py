@@ -117,7 +117,7 @@ async def test_a_target_that_no_batch_holds_refuses_those_alone_who_have_none(
         " log may be",
     )
     assert beside.waiting == []
-    assert caplog.messages == ["Group g: MESSAGE_TOO_LARGE of what it has decided"]
+    assert caplog.messages == ["Group g: what it has decided was not stored: MESSAGE_TOO_LARGE"]
 
     broker.time.advance(1_000)
     second.beat([])
