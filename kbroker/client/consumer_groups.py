@@ -27,6 +27,10 @@ _UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _PROTOCOLS = {0: "classic", 1: "consumer"}  # by the type of a member
 _VERSION_BYTES = 2
+# Of a group that `is_not_served`.
+MEMBERS_NOT_SAID = (
+    "the cluster does not serve its protocol now, and does not say who its members are"
+)
 
 
 @message(key=None, versions="0")

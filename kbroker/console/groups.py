@@ -13,6 +13,7 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.cluster_requests import GROUP, check_all_listed
 from kbroker.client.consumer_groups import (
+    MEMBERS_NOT_SAID,
     ConsumerGroup,
     GroupMember,
     delete_group,
@@ -195,6 +196,8 @@ def _group(work: Work, name: str) -> GroupDetails:
     held = held_back(links, leaders, ends)
     if held:
         gaps.tell(sentence_of_open(held))
+    if found.is_not_served:
+        gaps.tell(MEMBERS_NOT_SAID)
     gaps.tell_silent(links.silent)
     owners = found.owners
     rows = tuple(

@@ -18,6 +18,7 @@ from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.cluster_requests import GROUP, check_all_listed
 from kbroker.client.consumer_groups import (
+    MEMBERS_NOT_SAID,
     OF_JOBS,
     ConsumerGroup,
     GroupMember,
@@ -241,7 +242,7 @@ def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
 
 def _members_counted(group: ConsumerGroup) -> str:
     if group.is_not_served:
-        return "the cluster does not serve its protocol now, and does not say who its members are"
+        return MEMBERS_NOT_SAID
     return counted(len(group.members), "member")
 
 

@@ -66,7 +66,8 @@ def entity_of(given: Given) -> _Entity:
     kind = given.needed("entity-type")
     if kind not in _KINDS:
         served = ", ".join((*_KINDS, "users", "clients", "ips"))
-        raise ToolError(f"--entity-type {kind} is not served here (there are {served})")
+        other = "; `kbroker config alter --group NAME` does it" if kind == "groups" else ""
+        raise ToolError(f"--entity-type {kind} is not served here (there are {served}){other}")
     if given.has("entity-default"):
         if kind != "brokers":
             raise ToolError(f"--entity-default is for brokers, not for {kind}")

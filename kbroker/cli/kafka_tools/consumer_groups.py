@@ -25,6 +25,7 @@ from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool,
 from kbroker.cli.shown.output import print_text, say
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
+    MEMBERS_NOT_SAID,
     ConsumerGroup,
     commit_offsets,
     committed_entries,
@@ -139,7 +140,9 @@ def _offsets_and_epochs(links: ClusterLinks, group: ConsumerGroup) -> str:
 
 
 def _say_state(group: ConsumerGroup) -> None:
-    if not group.members:
+    if group.is_not_served:
+        say(f"\nConsumer group '{group.name}' is {group.state}: {MEMBERS_NOT_SAID}.")
+    elif not group.members:
         say(f"\nConsumer group '{group.name}' has no active members.")
     elif group.state in _REBALANCING:
         say(f"\nWarning: Consumer group '{group.name}' is rebalancing.")
