@@ -269,7 +269,6 @@ class GroupHistory:
             client.pending = None
             client.heard_nothing()
         self.line.late.clear()
-        self._computing.clear()
         self.commits.killed()
         self.broker.groups.shutdown()
         self._brokers[self._leading] = self._start()
