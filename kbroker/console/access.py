@@ -78,33 +78,35 @@ class QuotaPage:
 
 async def rules(cluster: ConsoledCluster, wanted: Wanted) -> RulePage:
     """List rules that hold the text in any of their words. Raises ClientError."""
-
-    def ask(work: Work) -> RulePage:
-        gaps = Gaps()
-        listed = _known(gaps, "access rules", lambda: _rules(work.links))
-        return RulePage(page=page_of(listed, wanted, _words), gaps=gaps.sentences())
-
-    return await cluster.ask(ask)
+    page, gaps = await _listed(cluster, wanted, "access rules", _rules, _words)
+    return RulePage(page=page, gaps=gaps)
 
 
 async def users(cluster: ConsoledCluster, wanted: Wanted) -> UserPage:
     """List users who log in by SCRAM. Raises ClientError."""
-
-    def ask(work: Work) -> UserPage:
-        gaps = Gaps()
-        listed = _known(gaps, "users", lambda: _users(work.links))
-        return UserPage(page=page_of(listed, wanted, _name), gaps=gaps.sentences())
-
-    return await cluster.ask(ask)
+    page, gaps = await _listed(cluster, wanted, "users", _users, _name)
+    return UserPage(page=page, gaps=gaps)
 
 
 async def quotas(cluster: ConsoledCluster, wanted: Wanted) -> QuotaPage:
     """List quotas. Raises ClientError."""
+    page, gaps = await _listed(cluster, wanted, "quotas", _quotas, _whose)
+    return QuotaPage(page=page, gaps=gaps)
 
-    def ask(work: Work) -> QuotaPage:
+
+async def _listed(
+    cluster: ConsoledCluster,
+    wanted: Wanted,
+    what: str,
+    found: Callable[[ClusterLinks], Sequence[RowT]],
+    words: Callable[[RowT], str],
+) -> tuple[Page[RowT], tuple[str, ...]]:
+    """Return a page of what is found, and what is missing of it."""
+
+    def ask(work: Work) -> tuple[Page[RowT], tuple[str, ...]]:
         gaps = Gaps()
-        listed = _known(gaps, "quotas", lambda: _quotas(work.links))
-        return QuotaPage(page=page_of(listed, wanted, _whose), gaps=gaps.sentences())
+        listed = _known(gaps, what, lambda: found(work.links))
+        return page_of(listed, wanted, words), gaps.sentences()
 
     return await cluster.ask(ask)
 

@@ -50,19 +50,14 @@ async def list_rules(console: Console, request: WebRequest) -> Answer:
     wanted = _wanted(request)
     found = await rules(console.cluster, wanted)
     empty = "No rule has this text." if wanted.search else "There is no rule."
-    content = PageContent(
-        title="Access",
-        body=(
-            _frame(""),
-            search_form(request, "Text"),
-            pager(request, found.page, "rule"),
-            table("Rules", _RULE_COLUMNS, map(_rule, found.page.rows), empty),
-            _hint("acl"),
-        ),
-        gaps=found.gaps,
-        refresh_s=_REFRESH_S,
+    body = (
+        _frame(""),
+        search_form(request, "Text"),
+        pager(request, found.page, "rule"),
+        table("Rules", _RULE_COLUMNS, map(_rule, found.page.rows), empty),
+        _hint("acl"),
     )
-    return page(console, request, content)
+    return _shown(console, request, "Access", body, found.gaps)
 
 
 async def list_users(console: Console, request: WebRequest) -> Answer:
@@ -70,19 +65,14 @@ async def list_users(console: Console, request: WebRequest) -> Answer:
     wanted = _wanted(request)
     found = await users(console.cluster, wanted)
     empty = "No user of this name." if wanted.search else "The cluster has no users of its own."
-    content = PageContent(
-        title="Users",
-        body=(
-            _frame("users"),
-            search_form(request, "Name"),
-            pager(request, found.page, "user"),
-            table("Users", _USER_COLUMNS, map(_user, found.page.rows), empty),
-            _hint("user", "Users in settings files and those of tokens are not among them. "),
-        ),
-        gaps=found.gaps,
-        refresh_s=_REFRESH_S,
+    body = (
+        _frame("users"),
+        search_form(request, "Name"),
+        pager(request, found.page, "user"),
+        table("Users", _USER_COLUMNS, map(_user, found.page.rows), empty),
+        _hint("user", "Users in settings files and those of tokens are not among them. "),
     )
-    return page(console, request, content)
+    return _shown(console, request, "Users", body, found.gaps)
 
 
 async def list_quotas(console: Console, request: WebRequest) -> Answer:
@@ -91,18 +81,24 @@ async def list_quotas(console: Console, request: WebRequest) -> Answer:
     found = await quotas(console.cluster, wanted)
     empty = "No quota is for such a name." if wanted.search else "There is no quota."
     lines = (line for row in found.page.rows for line in _quota(row))
-    content = PageContent(
-        title="Quotas",
-        body=(
-            _frame("quotas"),
-            search_form(request, "Whose"),
-            pager(request, found.page, "owner"),
-            table("Quotas", _QUOTA_COLUMNS, lines, empty),
-            _hint("quota", "Each broker allows so much by itself. "),
-        ),
-        gaps=found.gaps,
-        refresh_s=_REFRESH_S,
+    body = (
+        _frame("quotas"),
+        search_form(request, "Whose"),
+        pager(request, found.page, "owner"),
+        table("Quotas", _QUOTA_COLUMNS, lines, empty),
+        _hint("quota", "Each broker allows so much by itself. "),
     )
+    return _shown(console, request, "Quotas", body, found.gaps)
+
+
+def _shown(
+    console: Console,
+    request: WebRequest,
+    title: str,
+    body: tuple[Child, ...],
+    gaps: tuple[str, ...],
+) -> Answer:
+    content = PageContent(title=title, body=body, gaps=gaps, refresh_s=_REFRESH_S)
     return page(console, request, content)
 
 
