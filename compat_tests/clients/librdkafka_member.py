@@ -1,6 +1,6 @@
 """A member of a group that says what it does, a line each, until standard input ends, as Member.java:
 
-python -m compat_tests.clients.librdkafka_member BOOTSTRAP TOPIC GROUP PROTOCOL
+python -m compat_tests.clients.librdkafka_member BOOTSTRAP TOPIC GROUP PROTOCOL NAME
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def numbers(places: list[TopicPartition]) -> str:
     return ",".join(str(place.partition) for place in places)
 
 
-def main(bootstrap: str, topic: str, group: str, protocol: str) -> None:
+def main(bootstrap: str, topic: str, group: str, protocol: str, name: str) -> None:
     """Read and commit."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol,
-        "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0,
+        "client.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False,
         "max.poll.interval.ms": 20_000, **(CLASSIC if protocol == "classic" else {}),
     })  # fmt: skip
     ends = threading.Event()

@@ -16,7 +16,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * A member of a group that says what it does, a line each, until standard input ends: BOOTSTRAP TOPIC GROUP PROTOCOL.
+ * A member of a group that says what it does, a line each, until standard input ends: BOOTSTRAP TOPIC GROUP PROTOCOL
+ * NAME.
  *
  * <p>Lines: milliseconds, "got" or "lost" with partitions, or "read" with a partition and its first and last offset.
  */
@@ -24,9 +25,10 @@ public final class Member implements ConsumerRebalanceListener {
     private final KafkaConsumer<byte[], byte[]> consumer;
     private volatile boolean ends;
 
-    private Member(String bootstrap, String group, String protocol) {
+    private Member(String bootstrap, String group, String protocol, String name) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
+        settings.put("client.id", name);
         settings.put("group.id", group);
         settings.put("group.protocol", protocol);
         settings.put("auto.offset.reset", "earliest");
@@ -42,7 +44,7 @@ public final class Member implements ConsumerRebalanceListener {
     }
 
     public static void main(String[] args) throws Exception {
-        Member member = new Member(args[0], args[2], args[3]);
+        Member member = new Member(args[0], args[2], args[3], args[4]);
         Thread watching = new Thread(() -> {
             try {
                 while (System.in.read() >= 0) {}

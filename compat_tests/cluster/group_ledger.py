@@ -1,0 +1,259 @@
+"""A ledger of what the members of a group did, and of its offsets, which says afterwards if partitions
+had two readers, records none, or something stood still.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from compat_tests.cluster.group_members import Member, command_of, now_ms
+
+TOPIC, GROUP = "t", "g"
+# The members' time to give up partitions, and what they get beyond it; the time until one is missed.
+REBALANCE_S, MORE_S, SESSION_S = 20, 10, 10
+_LOOK_S = 5
+
+
+@dataclass
+class Targets:
+    """How long members have had other partitions than the group wants them to have."""
+
+    worst_ms: int = 0
+    of: str = ""
+    _since: dict[str, int] = field(default_factory=dict)
+
+    def look(self, admin: AdminClient, is_alive: dict[str, bool]) -> None:
+        """Ask the group; a classic one has no targets."""
+        at_ms = now_ms()
+        asked = admin.describe_consumer_groups([GROUP], request_timeout=_LOOK_S)[GROUP]
+        try:
+            members = asked.result().members
+        except KafkaException:  # its coordinator is away
+            return
+        away = {
+            each.client_id
+            for each in members
+            if each.target_assignment is not None and is_alive.get(each.client_id)
+            and _places(each.assignment) != _places(each.target_assignment)
+        }  # fmt: skip
+        self._since = {name: self._since.get(name, at_ms) for name in away}
+        for name, since_ms in self._since.items():
+            if at_ms - since_ms > self.worst_ms:
+                self.worst_ms, self.of = at_ms - since_ms, name
+
+
+def _places(assignment: object) -> set[int]:
+    return {each.partition for each in assignment.topic_partitions}  # type: ignore[attr-defined]
+
+
+class Ledger:
+    """The group of one hunt; what its members write to standard error goes to files in `directory`."""
+
+    def __init__(self, bootstrap: str, partitions: int, directory: Path) -> None:
+        self.bootstrap, self.partitions, self.directory = bootstrap, partitions, directory
+        self.members: list[Member] = []
+        self.live: list[Member] = []
+        self.committed: dict[int, int] = {}
+        self.faults: list[str] = []
+        self.targets = Targets()
+        self.written = 0
+        self.ends: dict[int, int] = {}  # of the partitions, when all is written
+        self._stops_writing = threading.Event()
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._outside = Consumer(  # which is not a member
+            {"bootstrap.servers": bootstrap, "group.id": GROUP, "log_level": 0}
+        )
+        self._writing = threading.Thread(target=self._write, daemon=True)
+
+    def join(self, client: str, protocol: str) -> Member:
+        """Start a member."""
+        name = f"{client}-{protocol}-{len(self.members)}"
+        with (self.directory / f"{name}.log").open("w") as log:
+            process = subprocess.Popen(
+                [*command_of(client), self.bootstrap, TOPIC, GROUP, protocol, name],
+                text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            )  # fmt: skip
+        member = Member(name, client, protocol, process)
+        threading.Thread(target=member.listen, daemon=True).start()
+        self.members.append(member)
+        self.live.append(member)
+        return member
+
+    def here(self) -> list[Member]:
+        """The members that nobody has taken out, and that have not ended by themselves."""
+        return [each for each in self.live if each.ended_ms is None]
+
+    def begin_to_write(self) -> None:
+        self._writing.start()
+
+    def end_writing(self) -> None:
+        self._stops_writing.set()
+        self._writing.join()
+        for each in range(self.partitions):
+            place = TopicPartition(TOPIC, each)
+            self.ends[each] = self._outside.get_watermark_offsets(place, timeout=30)[1]
+
+    def _write(self) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0})
+        while not self._stops_writing.is_set():
+            for _ in range(100):
+                place = self.written % self.partitions
+                producer.produce(TOPIC, b"%d" % self.written, partition=place)
+                self.written += 1
+            producer.flush(30)
+            self._stops_writing.wait(0.1)
+
+    def look(self) -> None:
+        """See what is committed, which never goes back, and who is not at the target."""
+        self.targets.look(self._admin, {each.name: True for each in self.here()})
+        asked = [TopicPartition(TOPIC, each) for each in range(self.partitions)]
+        with suppress(KafkaException):  # its coordinator is away
+            for place in self._outside.committed(asked, timeout=_LOOK_S):
+                self._see_committed(place)
+
+    def _see_committed(self, place: TopicPartition) -> None:
+        before = self.committed.get(place.partition, -1)
+        if place.offset < 0 and before < 0:
+            return  # nothing yet
+        if place.offset < before:
+            self.faults.append(f"{place.partition}: {place.offset} committed after {before}")
+        self.committed[place.partition] = max(before, place.offset)
+
+    def is_shared(self) -> bool:
+        """Whether each partition has one reader."""
+        has = [each for member in self.here() for each in member.owned()]
+        return sorted(has) == list(range(self.partitions))
+
+    def is_read(self) -> bool:
+        """Whether somebody has come to the end of each partition. It may not be committed: who is
+        refused a commit as the group changes reads on, and commits with the next record.
+        """
+        read = dict.fromkeys(self.ends, -1)
+        for member in self.members:
+            for _, partition, _, last in member.reads():
+                read[partition] = max(read[partition], last)
+        return all(read[each] >= end - 1 for each, end in self.ends.items())
+
+    def settle(self, patience_s: float) -> None:
+        """Wait until everything has its reader and all is read, and say when."""
+        began_s = time.monotonic()
+        shared_s = read_s = None
+        while time.monotonic() - began_s < patience_s and (shared_s is None or read_s is None):
+            self.look()
+            if shared_s is None and self.is_shared():
+                shared_s = time.monotonic() - began_s
+            if shared_s is not None and self.is_read():
+                read_s = time.monotonic() - began_s
+            time.sleep(0.2)
+        if shared_s is None:
+            self.faults.append("the members never came to share everything")
+        print(f"everything had its reader after {_seconds(shared_s)}, "
+              f"all was read after {_seconds(read_s)}")  # fmt: skip
+
+    def judge(self) -> None:
+        """Look at what came of it all."""
+        self._two_owners()
+        self._missed()
+        self._without_owner()
+        if self.targets.worst_ms > (REBALANCE_S + MORE_S) * 1000:
+            self.faults.append(f"{self.targets.of}: {self.targets.worst_ms} ms off its target")
+        joined = len(self.members)
+        print(f"{joined} members, {self.written} records, {sum(self.committed.values())} committed; "
+              f"longest off its target: {self.targets.worst_ms} ms ({self.targets.of or 'none'})")  # fmt: skip
+
+    def _owners(self) -> Iterator[tuple[int, list[tuple[int, int, Member]]]]:
+        spans: dict[int, list[tuple[int, int, Member]]] = {}
+        for member in self.members:
+            for partition, began_ms, end_ms in member.spans():
+                spans.setdefault(partition, []).append((began_ms, end_ms, member))
+        for partition, had in sorted(spans.items()):
+            yield partition, sorted(had, key=lambda each: each[:2])
+
+    def _two_owners(self) -> None:
+        """Find partitions that two members had at once."""
+        for partition, had in self._owners():
+            for (_, end_ms, one), (began_ms, _, other) in pairwise(had):
+                if began_ms < end_ms and one is not other:
+                    self.faults.append(
+                        f"{partition} of {one.name} until {end_ms}, of {other.name} from {began_ms}"
+                    )
+
+    def _without_owner(self) -> None:
+        """Find the longest time that a partition had no reader after the group knew that one is gone."""
+        worst_ms, words = 0, "none"
+        for partition, had in self._owners():
+            for (_, end_ms, one), (began_ms, _, other) in pairwise(had):
+                known_ms = end_ms + (0 if _is_known(one, end_ms) else SESSION_S * 1000)
+                if began_ms - known_ms > worst_ms:
+                    worst_ms = began_ms - known_ms
+                    words = f"{partition}, from {one.name} to {other.name} at {began_ms}"
+        print(f"longest without a reader: {worst_ms} ms ({words})")
+        if worst_ms > (REBALANCE_S + MORE_S) * 1000:
+            self.faults.append(f"{worst_ms} ms without a reader: {words}")
+
+    def _missed(self) -> None:
+        """Find records that nobody has read."""
+        read: dict[int, set[int]] = {each: set() for each in self.ends}
+        for member in self.members:
+            for _, partition, first, last in member.reads():
+                read[partition].update(range(first, last + 1))
+        for partition, end in self.ends.items():
+            left = set(range(end)) - read[partition]
+            if left:
+                self.faults.append(f"{partition}: {len(left)} of {end} records were not read")
+
+    def standstills(self, from_ms: int, to_ms: int) -> None:
+        """Find members that have read nothing for longer than the rebalance time-out, and partitions."""
+        of_members = {each.name: self._reading(each, from_ms, to_ms) for each in self.members}
+        of_partitions: dict[str, list[int]] = {
+            f"partition {each}": [from_ms, to_ms] for each in range(self.partitions)
+        }
+        for member in self.members:
+            for time_ms, partition, _, _ in member.reads():
+                if from_ms < time_ms < to_ms:
+                    of_partitions[f"partition {partition}"].append(time_ms)
+        for kind, times in (("member", of_members), ("partition", of_partitions)):
+            worst = {name: _longest(sorted(each)) for name, each in times.items()}
+            name, worst_ms = max(worst.items(), key=lambda each: each[1])
+            print(f"longest standstill of a {kind}: {worst_ms} ms ({name})")
+            self.faults += [
+                f"{name} stood still for {still_ms} ms"
+                for name, still_ms in worst.items()
+                if still_ms > REBALANCE_S * 1000
+            ]
+
+    def _reading(self, member: Member, from_ms: int, to_ms: int) -> list[int]:
+        """When a member read, with its begin and its end; one that is to leave has no more to read."""
+        end_ms = min(to_ms, member.ended_ms or to_ms)
+        times = [time_ms for time_ms, *_ in member.reads() if from_ms < time_ms < end_ms]
+        return [max(from_ms, member.began_ms), *times, *([] if member.ended_ms else [end_ms])]
+
+    def close(self) -> None:
+        for member in self.members:
+            if member.process.poll() is None:
+                member.stop(signal.SIGKILL)
+            member.process.wait()
+
+
+def _is_known(member: Member, end_ms: int) -> bool:
+    """Whether the group knew that it had gone, and did not have to wait for its session."""
+    return not member.is_silent or end_ms != member.ended_ms
+
+
+def _longest(times: list[int]) -> int:
+    return max((after - before for before, after in pairwise(times)), default=0)
+
+
+def _seconds(count: float | None) -> str:
+    return "no time at all" if count is None else f"{count:.1f} s"
