@@ -2,6 +2,7 @@
 plain Kafka on a port with TLS, claimed sizes, wrong passwords. `python -m compat_tests.faults.strangers
 --strangers 1000` prints what the broker took for them, what the producer felt, and whether all are
 gone after 15 s. They come in waves: the producer's times during each are compared with those before it.
+With `--elsewhere` they come to another broker beside it: what the producer still feels is of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median, quantiles
@@ -170,25 +171,27 @@ def _visit(ports: dict[str, int], count: int) -> dict[str, list[float]]:
 
 def _wave(
     pool: ProcessPoolExecutor,
-    broker: Listening,
+    visited: Listening,
     known: KnownProducer,
     arguments: argparse.Namespace,
 ) -> tuple[Times, Times]:
-    """Print what one wave took; returns the producer's times before it and while it lasts."""
+    """Print what one wave took of the broker that they come to; returns the producer's times before it
+    and while it lasts.
+    """
     known.take()
     time.sleep(arguments.before_s)
-    before, use, most = known.take(), Use.of(broker.pid), 0.0
-    coming = pool.submit(_visit, broker.ports, arguments.strangers)
+    before, use, most = known.take(), Use.of(visited.pid), 0.0
+    coming = pool.submit(_visit, visited.ports, arguments.strangers)
     while not coming.done():
-        most = max(most, Use.of(broker.pid).mib)
+        most = max(most, Use.of(visited.pid).mib)
         time.sleep(0.05)
     meanwhile, closed_s = known.take(), coming.result()
     print(f"before: {before}, {use}")
-    print(f"with strangers: {meanwhile}, {Use.of(broker.pid).cpu_s - use.cpu_s:.1f} s of CPU")
+    print(f"with strangers: {meanwhile}, {Use.of(visited.pid).cpu_s - use.cpu_s:.1f} s of CPU")
     for kind, times in closed_s.items():
         print(f"{kind}: {len(times)}, closed after {min(times):.1f} to {max(times):.1f} s")
     time.sleep(2)
-    after = Use.of(broker.pid)
+    after = Use.of(visited.pid)
     print(
         f"after: {after}; memory grew by {most - use.mib:.1f} MiB, then {after.mib - use.mib:.1f}",
         flush=True,
@@ -202,16 +205,18 @@ def main() -> None:
     parser.add_argument("--strangers", type=int, default=1_000)
     parser.add_argument("--before-s", type=float, default=10.0)
     parser.add_argument("--waves", type=int, default=5)
+    parser.add_argument("--elsewhere", action="store_true", help="they come to another broker")
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="strangers-") as folder,
-        secured(Path(folder)) as broker,
+        secured(Path(folder, "known")) as broker,
+        secured(Path(folder, "other")) if arguments.elsewhere else nullcontext(broker) as visited,
         # In a process of their own, so that they take nothing of the producer's.
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
     ):
         known = KnownProducer(broker.ports["SASL_PLAINTEXT"])
         pool.submit(time.sleep, 2).result()
-        waves = [_wave(pool, broker, known, arguments) for _ in range(arguments.waves)]
+        waves = [_wave(pool, visited, known, arguments) for _ in range(arguments.waves)]
         known.stop()
     before, meanwhile = (median(each.p99 for each in times) for times in zip(*waves, strict=True))
     more = median(during.p99 / quiet.p99 for quiet, during in waves)

@@ -2,7 +2,8 @@
 
 While `max.connections` are open, and for a second after the system had no descriptor left, an
 acceptor does not accept: new connections wait in the backlog. One that comes from an address beyond
-its rate is accepted, and closed after a pause.
+its rate is accepted, and closed after a pause. In a crowd of strangers it rests after each turn, so
+that those who are known find the loop and the machine free.
 
 Owned by the event loop.
 """
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)  # of the connections of all listeners
 
 _ACCEPTS_PER_TURN = 2  # a thousand who come at once share the loop with those who are known
+CROWD = 64  # strangers; clients that log in do not stay long among them
+CROWD_PAUSE_S = 0.002
 # What the system charges for it is twice that; it may allow less (net.core.wmem_max).
 _WIDE_SEND_BUFFER_BYTES = 512 * 1024
 # One loop accepts between requests: a burst of clients needs more room than Kafka's 50.
@@ -168,6 +171,8 @@ class Acceptor:
                 self._pause(_RETRY_S)
                 return
             self._open(sock, peer)
+        if not self._is_plain and len(self._processor.strangers) >= CROWD:
+            self._rest(CROWD_PAUSE_S)
 
     def _wait_s(self) -> float:
         """For how long no connection may come because others came just now."""
@@ -177,10 +182,13 @@ class Acceptor:
         return max(rate.wait_s(now_s) for rate in self.rates)
 
     def _pause(self, delay_s: float) -> None:
+        self.blocked_ns.value += int(delay_s * 1e9)
+        self._rest(delay_s)
+
+    def _rest(self, delay_s: float) -> None:
         assert self._socket is not None
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket.fileno())
-        self.blocked_ns.value += int(delay_s * 1e9)
         self._retry = loop.call_later(delay_s, self.start)
 
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:

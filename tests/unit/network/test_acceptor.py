@@ -7,12 +7,13 @@ import errno
 import gc
 import socket
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
+from kbroker.network import acceptor as acceptors
 from kbroker.network.acceptor import Acceptor
 from kbroker.network.connection_quotas import ConnectionQuotas
 
@@ -87,3 +88,34 @@ async def test_a_connection_for_which_there_are_no_parts_is_closed_and_not_count
     acceptor.close()
     gc.collect()
     assert [str(each["exception"]) for each in said] == ["a bug"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "strangers", "accepted"),
+    [
+        ("SASL_SSL", acceptors.CROWD, 2),
+        ("SASL_SSL", acceptors.CROWD - 1, 5),
+        ("PLAINTEXT", acceptors.CROWD, 5),
+    ],
+)
+async def test_in_a_crowd_of_strangers_it_rests_after_two(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, strangers: int, accepted: int
+) -> None:
+    monkeypatch.setattr(acceptors, "CROWD_PAUSE_S", 3_600)
+    processor: Any = SimpleNamespace(strangers=range(strangers))
+    end_point = EndPoint(listener_name="HERE", host="127.0.0.1", port=0, security_protocol=protocol)
+    # An address has no more than none: each is closed when it was accepted.
+    quotas, unused = ConnectionQuotas(10, 0), None
+    acceptor = Acceptor(end_point, processor, quotas, (-1, -1), 1, cast(Any, unused))
+    port = acceptor.bind().port
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
+
+    acceptor.start()
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+    assert quotas.rejected.value == accepted
+    assert acceptor.blocked_ns.value == 0, "as nothing has run out"
+    acceptor.close()
+    for client in clients:
+        client.close()
