@@ -63,7 +63,7 @@ def kbrokers_ns(decisions: int, pattern_type: PatternType) -> float:
 
 def apaches_ns(decisions: int, pattern_type: PatternType) -> float:
     """Nanoseconds of a decision of AclAuthorizer."""
-    classes = kept_classes("DecisionTimes", ZOOKEEPER_LINE)
+    classes = kept_classes("DecisionTimes", ZOOKEEPER_LINE, "Asker")
     words = [fresh_chroot(), *map(str, (RESOURCES, RULES_OF_EACH, decisions, _WARM_UP))]
     is_prefixed = str(pattern_type is PatternType.PREFIXED).lower()
     path = f"{jars(ZOOKEEPER_LINE)}/*:{classes}"

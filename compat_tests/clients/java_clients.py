@@ -29,15 +29,15 @@ def compile_java(sources: list[Path], jars: Path, folder: Path, release: int) ->
     run([javac, *options, "-cp", f"{jars}/*", *map(str, sources)])
 
 
-def kept_classes(program: str, version: str) -> Path:
-    """The folder with the classes of a program here, compiled against kafka-clients of a version; they
-    are made where its source has changed.
+def kept_classes(program: str, version: str, *parts: str) -> Path:
+    """The folder with the classes of a program here, and of its parts, compiled against kafka-clients of
+    a version; they are made if a source has changed.
     """
-    source = SOURCES / f"{program}.java"
-    known_by = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    sources = [SOURCES / f"{name}.java" for name in (program, *parts)]
+    known_by = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]
     return cached_folder(
         f"{program.lower()}-{version}-{known_by}",
-        lambda folder: compile_java([source], jars(version), folder, release=11),
+        lambda folder: compile_java(sources, jars(version), folder, release=11),
     )
 
 

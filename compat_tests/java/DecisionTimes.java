@@ -1,4 +1,3 @@
-import java.net.InetAddress;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -9,11 +8,8 @@ import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
-import org.apache.kafka.common.security.auth.KafkaPrincipal;
-import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.security.authorizer.AclEntry;
 import org.apache.kafka.server.authorizer.Action;
-import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.server.authorizer.AuthorizationResult;
 import scala.collection.mutable.HashSet;
 
@@ -40,7 +36,7 @@ public final class DecisionTimes {
         Random random = new Random(1);
         Asker[] askers = new Asker[rules];
         for (int user = 0; user < rules; user++) {
-            askers[user] = new Asker("user-" + user);
+            askers[user] = new Asker("User:user-" + user, "127.0.0.1");
         }
         time(authorizer, askers, random, resources, Integer.parseInt(args[4]));
         long before = System.nanoTime();
@@ -73,54 +69,5 @@ public final class DecisionTimes {
                 new AccessControlEntry("User:user-" + user, "*", operation, AclPermissionType.ALLOW)));
         }
         return found.toSet();
-    }
-
-    private static final class Asker implements AuthorizableRequestContext {
-        private final KafkaPrincipal principal;
-        private final InetAddress address = InetAddress.getLoopbackAddress();
-
-        Asker(String name) {
-            this.principal = new KafkaPrincipal("User", name);
-        }
-
-        @Override
-        public String listenerName() {
-            return "INSIDE";
-        }
-
-        @Override
-        public SecurityProtocol securityProtocol() {
-            return SecurityProtocol.PLAINTEXT;
-        }
-
-        @Override
-        public KafkaPrincipal principal() {
-            return principal;
-        }
-
-        @Override
-        public InetAddress clientAddress() {
-            return address;
-        }
-
-        @Override
-        public int requestType() {
-            return 0;
-        }
-
-        @Override
-        public int requestVersion() {
-            return 0;
-        }
-
-        @Override
-        public String clientId() {
-            return "";
-        }
-
-        @Override
-        public int correlationId() {
-            return 0;
-        }
     }
 }

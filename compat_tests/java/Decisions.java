@@ -1,6 +1,5 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
-import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -16,10 +15,7 @@ import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
-import org.apache.kafka.common.security.auth.KafkaPrincipal;
-import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.server.authorizer.Action;
-import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.server.authorizer.AuthorizationResult;
 import org.apache.kafka.server.authorizer.Authorizer;
 
@@ -101,56 +97,5 @@ public final class Decisions {
         }
         authorizer.getClass().getMethod("loadSnapshot", Map.class).invoke(authorizer, all);
         authorizer.getClass().getMethod("completeInitialLoad").invoke(authorizer);
-    }
-
-    private static final class Asker implements AuthorizableRequestContext {
-        private final KafkaPrincipal principal;
-        private final InetAddress address;
-
-        Asker(String principal, String host) throws Exception {
-            String[] parts = principal.split(":", 2);
-            this.principal = new KafkaPrincipal(parts[0], parts[1]);
-            this.address = InetAddress.getByName(host);
-        }
-
-        @Override
-        public String listenerName() {
-            return "INSIDE";
-        }
-
-        @Override
-        public SecurityProtocol securityProtocol() {
-            return SecurityProtocol.PLAINTEXT;
-        }
-
-        @Override
-        public KafkaPrincipal principal() {
-            return principal;
-        }
-
-        @Override
-        public InetAddress clientAddress() {
-            return address;
-        }
-
-        @Override
-        public int requestType() {
-            return 3;
-        }
-
-        @Override
-        public int requestVersion() {
-            return 0;
-        }
-
-        @Override
-        public String clientId() {
-            return "";
-        }
-
-        @Override
-        public int correlationId() {
-            return 0;
-        }
     }
 }

@@ -9,26 +9,19 @@ again and again. Whoever asks gets it: it says nothing of a group.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from functools import partial
-from itertools import chain, repeat
-
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.apis.authorization import AskedInside
-from kbroker.apis.authorizer import ALLOW_ALL, Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.group_protocols import serves_consumer_groups
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.visible_topics import visible_topics
 from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kbroker.slices import slices
-from kbroker.turns import ENTRIES, turn
 from kbroker.unserved import CONSUMER_PROTOCOL
 
 
@@ -55,23 +48,8 @@ def handle(
         api_version=ctx.api_version,
         client_id=ctx.client_id or "",
         client_host=f"/{ctx.connection.peer_host}",
-        visible=None if ctx.services.authorizer is ALLOW_ALL else partial(_visible, ctx),
+        visible=visible_topics(ctx),
     )
-
-
-async def _visible(
-    ctx: RequestContext, found: Mapping[str, frozenset[str]]
-) -> Mapping[str, frozenset[str]]:
-    """Return the topics of patterns that the member may describe."""
-    references = Counter(chain.from_iterable(found.values()))
-    hidden: set[str] = set()
-    for some in slices(references, ENTRIES):
-        await turn()
-        names = chain.from_iterable(repeat(name, references[name]) for name in some)
-        hidden |= ctx.refused(
-            AclOperation.DESCRIBE, AclResourceType.TOPIC, names, Purpose.TO_CHOOSE
-        )
-    return {pattern: topics - hidden for pattern, topics in found.items()}
 
 
 def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

@@ -12,6 +12,7 @@ from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.visible_topics import visible_topics
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -24,6 +25,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> NowOrLater[JoinGro
         client_id=ctx.client_id or "",
         client_host=f"/{ctx.connection.peer_host}",
         api_version=version,
+        visible=visible_topics(ctx),
     )
     return then(ctx.services.groups.join_group(request, caller), _shaped, version)
 

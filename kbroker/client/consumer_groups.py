@@ -47,12 +47,15 @@ class _Assignment(Message):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOnTheWay:
     """The progress of a member whose coordinator assigns (KIP-848): the protocol that it speaks,
-    empty if the broker does not say, its epoch, and the partitions that it is to have.
+    empty if the broker does not say, its epoch, the partitions that it is to have, and what it
+    subscribes to: topics by their names, and a pattern, empty if it has none.
     """
 
     protocol: str
     epoch: int
     target: tuple[TopicPartition, ...]
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,6 +317,8 @@ def _new_member(member: Any) -> GroupMember:
             protocol=_PROTOCOLS.get(member.member_type, ""),
             epoch=member.member_epoch,
             target=_places(member.target_assignment),
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            pattern=member.subscribed_topic_regex or "",
         ),
     )
 

@@ -95,11 +95,11 @@ def _mistake(
     if resource.type is ResourceType.BROKER_LOGGER:
         return None
     known = _known(links, resource)
-    if resource.type is ResourceType.BROKER:
-        for name in sorted({*names} & (topic_settings() - known)):
-            default = broker_default(name)
+    for name in names:
+        if name not in known and (owners := _owners(name)):
+            default = broker_default(name) if resource.type is ResourceType.BROKER else None
             hint = f": of a broker it is {default}" if default else ""
-            return f"{resource}: {name} is a setting of topics{hint}"
+            return f"{resource}: {name} is a setting of {owners}{hint}"
     strange = sorted(set(deletes) - known)
     if strange:
         there = {each.name for each in describe_configs(links, [resource])[resource]}
@@ -107,6 +107,13 @@ def _mistake(
             if name not in there:
                 return f"{resource}: unknown setting {name}{did_you_mean(name, known | there)}"
     return None
+
+
+def _owners(name: str) -> str:
+    """Name those who can have a setting, empty if that are brokers, or nobody."""
+    if name in topic_settings():
+        return "topics"
+    return "groups" if name in group_settings() else ""
 
 
 def _read_only(resource: Resource, names: Iterable[str]) -> str | None:

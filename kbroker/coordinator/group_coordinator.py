@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from kbroker.coordinator.group.classic_group import ClassicGroup
 from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
 from kbroker.coordinator.group.group_state import GroupState
-from kbroker.coordinator.group.join_sync import JoinAttempt
+from kbroker.coordinator.group.join_sync import JoinAttempt, refused_sync
 from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving, heartbeat
@@ -50,6 +51,7 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partitions.partition import Partition
 
 if TYPE_CHECKING:
+    from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
     from kbroker.coordinator.group.consumer_group_requests import ConsumerGroupRequests
     from kbroker.coordinator.group.consumer_groups import ConsumerGroups
 
@@ -84,6 +86,7 @@ class Caller:
     client_id: str
     client_host: str  # "/" and the address, as Kafka shows it
     api_version: int
+    visible: Visible | None = None  # takes out topics that it may not see; None if it may see all
 
 
 class GroupCoordinator:
@@ -248,7 +251,7 @@ class GroupCoordinator:
         caller: Caller,
         new_member_id: str,
     ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-        reply: PendingReply[JoinGroupResponse] = PendingReply()
+        reply = PendingReply(partial(refused_join, ""))
         attempt = JoinAttempt(
             correlation=reply,
             request=request,
@@ -256,6 +259,7 @@ class GroupCoordinator:
             client_id=caller.client_id,
             client_host=caller.client_host,
             new_member_id=new_member_id,
+            visible=caller.visible,
         )
         self.store.run(coordinated, coordinated.join(attempt, self._runtime.now()))
         self.store.drop_if_untouched(request.group_id)
@@ -281,7 +285,7 @@ class GroupCoordinator:
                 # back to JoinGroup.
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             return SyncGroupResponse(error_code=int(error or ErrorCode.UNKNOWN_MEMBER_ID))
-        reply: PendingReply[SyncGroupResponse] = PendingReply()
+        reply = PendingReply(refused_sync)
         self.store.run(coordinated, coordinated.sync(reply, request, self._runtime.now()))
         return reply.outcome()
 
@@ -295,7 +299,7 @@ class GroupCoordinator:
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return NO_ERROR  # sessions start when the group is loaded; no reason to rejoin
             return error or ErrorCode.UNKNOWN_MEMBER_ID
-        reply: PendingReply[ErrorCode] = PendingReply()
+        reply = PendingReply(ErrorCode)
         self.store.run(coordinated, coordinated.heartbeat(reply, request, self._runtime.now()))
         return reply.outcome()
 
@@ -309,7 +313,7 @@ class GroupCoordinator:
             if error is not NO_ERROR:
                 return error, []
             return NO_ERROR, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
-        reply: PendingReply[LeaveOutcome] = PendingReply()
+        reply: PendingReply[LeaveOutcome] = PendingReply(lambda code: (code, []))
         self.store.run(coordinated, coordinated.leave(reply, leaving, self._runtime.now()))
         return reply.outcome()
 

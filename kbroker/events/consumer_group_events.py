@@ -10,7 +10,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from kbroker.events.event import Fields, cut, known, quoted
-from kbroker.events.group_events import Who
+from kbroker.events.group_events import RemovalCause, Who
+
+
+class FencingCause(Enum):
+    """The cause for which the coordinator removes a member that did not leave, as it is said of the
+    member.
+    """
+
+    SESSION_EXPIRED = "sent no heartbeat for {detail} ms (its session timeout)"
+    REBALANCE_TIMEOUT = "did not give up its partitions within {detail} ms (its rebalance timeout)"
+    JOIN_TIMEOUT = "was asked to join again, and did not within {detail} ms (rebalance timeout)"
+    SYNC_TIMEOUT = RemovalCause.SYNC_TIMEOUT.value
 
 
 class EpochCause(Enum):
@@ -18,23 +29,12 @@ class EpochCause(Enum):
 
     NEW_MEMBER = "{who} joined"
     MEMBER_LEFT = "{who} left"
-    SESSION_EXPIRED = "{who} sent no heartbeat for {detail} ms"
-    REBALANCE_TIMEOUT = "{who} did not give up its partitions within {detail} ms"
-    JOIN_TIMEOUT = "{who} was asked to join again, and did not within {detail} ms"
-    SYNC_TIMEOUT = "{who} joined, and did not fetch its assignment within {detail} ms"
+    SESSION_EXPIRED = "{who} " + FencingCause.SESSION_EXPIRED.value
+    REBALANCE_TIMEOUT = "{who} " + FencingCause.REBALANCE_TIMEOUT.value
+    JOIN_TIMEOUT = "{who} " + FencingCause.JOIN_TIMEOUT.value
+    SYNC_TIMEOUT = "{who} joined, and " + FencingCause.SYNC_TIMEOUT.value
     SUBSCRIPTION_CHANGED = "{who} subscribes to other topics"
     TOPICS_CHANGED = "topics that it reads have changed, or come and gone"
-
-
-class FencingCause(Enum):
-    """The cause for which the coordinator removes a member that did not leave."""
-
-    SESSION_EXPIRED = "it sent no heartbeat for {detail} ms (its session timeout)"
-    REBALANCE_TIMEOUT = (
-        "it did not give up its partitions within {detail} ms (its rebalance timeout)"
-    )
-    JOIN_TIMEOUT = "it was asked to join again, and did not within {detail} ms (rebalance timeout)"
-    SYNC_TIMEOUT = "it did not fetch its assignment within {detail} ms (rebalance timeout)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -96,7 +96,7 @@ class MemberFenced:
     def sentence(self) -> str:
         """Say what the member was late with."""
         cause = self.why.value.format(detail=self.detail)
-        return f"Group {quoted(self.group)} removed {self.who.shown()}: {cause}"
+        return f"Group {quoted(self.group)} removed {self.who.shown()}: it {cause}"
 
     def fields(self) -> Fields:
         """Name the group and the member."""

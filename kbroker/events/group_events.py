@@ -12,16 +12,25 @@ from typing import NamedTuple
 from kbroker.events.event import Fields, cut, known, quoted
 
 
+class RemovalCause(Enum):
+    """The cause for which the coordinator removes a member that did not leave, as it is said of the
+    member.
+    """
+
+    SESSION_EXPIRED = "sent no heartbeat for {detail} ms (session.timeout.ms)"
+    JOIN_TIMEOUT = "did not join again within {detail} ms (rebalance timeout)"
+    SYNC_TIMEOUT = "did not fetch its assignment within {detail} ms (rebalance timeout)"
+    NEVER_JOINED = "asked for a member id, and did not join under it"
+
+
 class RebalanceCause(Enum):
     """The cause of a rebalance, with its sentence: {who} is the member, {detail} depends."""
 
     NEW_MEMBER = "{who} joined"
     MEMBER_LEFT = "{who} left"
     REMOVED_BY_ADMIN = "{who} was removed by an administrator"
-    SESSION_EXPIRED = "{who} sent no heartbeat for {detail} ms (session.timeout.ms)"
-    SYNC_TIMEOUT = (
-        "{who} joined, and did not fetch its assignment within {detail} ms (rebalance timeout)"
-    )
+    SESSION_EXPIRED = "{who} " + RemovalCause.SESSION_EXPIRED.value
+    SYNC_TIMEOUT = "{who} joined, and " + RemovalCause.SYNC_TIMEOUT.value
     METADATA_CHANGED = "{who} joined again with other metadata, for instance other topics"
     PROTOCOLS_CHANGED = "{who} joined again with other protocols: {detail}"
     LEADER_REJOINED = "the leader, {who}, asked for it by joining again"
@@ -29,15 +38,6 @@ class RebalanceCause(Enum):
     NOT_STORED = "the assignments could not be stored: {detail}"
     PROTOCOL_CHANGED = "the last member of the consumer protocol has left it"
     GROUP_TOO_LARGE = "it was loaded with more members than group.max.size={detail}"
-
-
-class RemovalCause(Enum):
-    """The cause for which the coordinator removes a member that did not leave."""
-
-    SESSION_EXPIRED = "it sent no heartbeat for {detail} ms (session.timeout.ms)"
-    JOIN_TIMEOUT = "it did not join again within {detail} ms (rebalance timeout)"
-    SYNC_TIMEOUT = "it did not fetch its assignment within {detail} ms (rebalance timeout)"
-    NEVER_JOINED = "it asked for a member id, and did not join under it"
 
 
 class Who(NamedTuple):
@@ -138,7 +138,7 @@ class MemberExpired:
     def sentence(self) -> str:
         """Say what the member was late with."""
         cause = self.why.value.format(detail=self.detail)
-        return f"Group {quoted(self.group)} removed {self.who.shown()}: {cause}"
+        return f"Group {quoted(self.group)} removed {self.who.shown()}: it {cause}"
 
     def fields(self) -> Fields:
         """Name the group and the member."""

@@ -72,7 +72,7 @@ def theirs(version: str, played: list[Round], *, is_open: bool) -> str:
             words = (principal, host, operation.name, resource.type.name, resource.name)
             lines += ["\t".join(("Q", *words)), "\t".join(("T", *words))]
     command = java_command(
-        kept_classes("Decisions", version), version, "Decisions",
+        kept_classes("Decisions", version, "Asker"), version, "Decisions",
         AUTHORIZERS[version], SUPER_USER, str(is_open).lower(), fresh_chroot(),
     )  # fmt: skip
     done = subprocess.run(

@@ -52,7 +52,8 @@ _UNKNOWN = (None, None)
 # The first and the end offset of each partition, as far as its leader gave them.
 Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
 _MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
-_NEW_MEMBERS = (*_MEMBERS[:-1], "target", "epoch", "protocol", "state")  # of groups of KIP-848
+_OF_NEW_MEMBERS = ("target", "epoch", "protocol", "subscription", "pattern")  # in groups of KIP-848
+_NEW_MEMBERS = (*_MEMBERS[:-1], *_OF_NEW_MEMBERS, "state")
 
 
 @click.group(cls=CommandGroup)
@@ -130,7 +131,8 @@ def describe(
     records between them are gone.
 
     Of a group whose coordinator assigns (KIP-848), --members also prints what each member is to
-    have (TARGET), the epoch that it has reached, and which protocol it speaks.
+    have (TARGET), the epoch that it has reached, which protocol it speaks, and what it subscribes
+    to: topics by their names (SUBSCRIPTION), and a pattern.
     """
     if events:
         from kbroker.cli.broker.http_address import http_addresses
@@ -237,6 +239,8 @@ def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
         "target": None if way is None else [str(place) for place in way.target],
         "epoch": None if way is None else way.epoch,
         "protocol": None if way is None else way.protocol or None,
+        "subscription": None if way is None else way.topics,
+        "pattern": None if way is None else way.pattern or None,
     }
 
 

@@ -32,7 +32,6 @@ from kbroker.coordinator.consumer_group.record_values import (
     ClassicProtocol,
     MemberMetadata,
     MemberState,
-    RecordKind,
 )
 from kbroker.coordinator.consumer_group.removal import may_become_classic, remove_members
 from kbroker.coordinator.consumer_group.sessions import (
@@ -47,6 +46,7 @@ from kbroker.coordinator.consumer_group.step import (
     KnownTopics,
     MigrationPolicy,
 )
+from kbroker.coordinator.consumer_group.subscribed_patterns import Visible, take_pattern
 from kbroker.coordinator.consumer_group.target_assignment import last_target, next_target
 from kbroker.coordinator.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
@@ -85,6 +85,9 @@ class Joining(Protocol):
     @property
     def rebalance_timeout_ms(self) -> int: ...
 
+    @property
+    def visible(self) -> Visible | None: ...
+
 
 class Leaving(Protocol):
     """A member that leaves: by member id, by group instance id (administrators), or both."""
@@ -113,7 +116,8 @@ def join(step: ConsumerStep, joining: Joining) -> JoinGroupResponse:
     before = _sender(step, member_id, request)
     member = before._replace(metadata=_said(before.metadata, joining, subscription))
     has_other_topics = take_metadata(step, before, member)
-    has_other_topics = _leave_pattern(step, before) or has_other_topics
+    pattern = take_pattern(step, before, member, joining.visible)
+    has_other_topics = has_other_topics or pattern.is_other
     epoch = group_epoch_after(step, before, member, has_other_topics)
     owned = _owned(step, subscription)
     if replaced is not None and _is_last_to_change(step, replaced):
@@ -182,19 +186,11 @@ def _said(
         client_id=joining.client_id,
         client_host=joining.client_host,
         subscribed_topic_names=frozenset(subscription.topics),
-        subscribed_topic_regex="",
+        subscribed_topic_regex="",  # a classic member has no pattern
         rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
         classic_member_metadata=ClassicMemberMetadata(request.session_timeout_ms, protocols),
     )
     return before if said == before else said
-
-
-def _leave_pattern(step: ConsumerStep, before: Member) -> bool:
-    """A classic member has no pattern; returns whether the one before it had one."""
-    pattern = before.pattern
-    if pattern and step.group.pattern_counts.get(pattern) == 1:
-        step.change(RecordKind.REGULAR_EXPRESSION, None, pattern)
-    return bool(pattern)
 
 
 def _owned(step: ConsumerStep, subscription: ConsumerProtocolSubscription) -> OwnedPartitions:

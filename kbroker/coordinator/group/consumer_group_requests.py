@@ -23,6 +23,7 @@ from kbroker.coordinator.consumer_group.step import (
 from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
 from kbroker.coordinator.consumer_group.validation import check_request
 from kbroker.coordinator.group.classic_group import ClassicGroup
+from kbroker.coordinator.group.consumer_group_refusals import refusal_of
 from kbroker.coordinator.group.consumer_groups import ConsumerGroups
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import CoordinatedGroup
@@ -133,7 +134,7 @@ class ConsumerGroupRequests:
         made = self.groups.successor_of(classic)
         upgrade, step = made.step_as_successor(classic.group, self._store.runtime.now())
         response = heartbeat(step, sent)
-        reply: PendingReply[Response] = PendingReply()
+        reply = PendingReply(refusal_of)
         self._store.run(classic, made.succeeding(classic, upgrade, step, reply, response))
         return reply.outcome()
 
@@ -176,7 +177,7 @@ class ConsumerGroupRequests:
             if isinstance(refused, TargetNeededError):
                 return self._with_target(coordinated, sent, refused.job)
             return _refused(refused)
-        reply: PendingReply[Response] = PendingReply()
+        reply = PendingReply(refusal_of)
         self._store.run(coordinated, coordinated.concluded(step, reply, response))
         return reply.outcome()
 

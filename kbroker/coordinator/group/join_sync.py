@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kbroker.coordinator.group.causes import by_member, rejoined, replaced
 from kbroker.coordinator.group.group import Group
@@ -42,6 +43,9 @@ from kbroker.events.group_events import RebalanceCause
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+if TYPE_CHECKING:
+    from kbroker.coordinator.consumer_group.subscribed_patterns import Visible
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class JoinAttempt:
@@ -53,6 +57,7 @@ class JoinAttempt:
     client_id: str
     client_host: str
     new_member_id: str  # to be used if the member has none yet
+    visible: Visible | None = None  # takes out topics that the member may not see
 
     @property
     def protocols(self) -> Protocols:
@@ -338,15 +343,16 @@ def sync(step: GroupStep, correlation: object, request: SyncGroupRequest) -> Non
         step.effects.append(Reply(correlation, assigned(group, member)))
         keep_alive(step, member)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        answer_sync(step, member, _sync_refusal(ErrorCode.REBALANCE_IN_PROGRESS))
+        answer_sync(step, member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync = correlation
         if group.is_leader(request.member_id):
             _store_assignments(step, request)
     else:
-        step.effects.append(Reply(correlation, _sync_refusal(ErrorCode.REBALANCE_IN_PROGRESS)))
+        step.effects.append(Reply(correlation, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS)))
 
 
-def _sync_refusal(code: ErrorCode) -> SyncGroupResponse:
+def refused_sync(code: ErrorCode) -> SyncGroupResponse:
+    """SyncGroup's answer to who does not get an assignment."""
     return SyncGroupResponse(error_code=int(code))
 
 

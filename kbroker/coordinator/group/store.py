@@ -369,13 +369,9 @@ def _answer(replies: deque[Reply]) -> None:
 
 def _taken_back(reply: Reply) -> Reply:
     """An answer of a group that the log may not have, as a refusal."""
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    response: Any = reply.response
-    if isinstance(response, ErrorCode):  # of Heartbeat
-        return Reply(reply.correlation, code)
-    if isinstance(response, tuple):  # of LeaveGroup
-        return Reply(reply.correlation, (code, []))
-    return Reply(reply.correlation, type(response)(error_code=int(code)))
+    assert isinstance(reply.correlation, PendingReply)
+    refusal = reply.correlation.refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Reply(reply.correlation, refusal)
 
 
 class GroupMachine:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
+
+from kbroker.errors import ErrorCode
 
 ResultT = TypeVar("ResultT")
 
@@ -12,9 +14,11 @@ ResultT = TypeVar("ResultT")
 class PendingReply(Generic[ResultT]):
     """Owned by the event loop. No future is made if the answer is there already."""
 
-    __slots__ = ("_future", "_is_answered", "_result")
+    __slots__ = ("_future", "_is_answered", "_refused", "_result")
 
-    def __init__(self) -> None:
+    def __init__(self, refused: Callable[[ErrorCode], ResultT] | None = None) -> None:
+        """`refused` makes the answer for an error, for who may be asked for a `refusal`."""
+        self._refused = refused
         self._future: asyncio.Future[ResultT] | None = None
         self._is_answered = False
         self._result: ResultT | None = None
@@ -27,6 +31,11 @@ class PendingReply(Generic[ResultT]):
         self._result = result
         if self._future is not None and not self._future.done():
             self._future.set_result(result)
+
+    def refusal(self, code: ErrorCode) -> ResultT:
+        """Return the answer for an error."""
+        assert self._refused is not None
+        return self._refused(code)
 
     def outcome(self) -> ResultT | Awaitable[ResultT]:
         """The answer, or something to await it with."""

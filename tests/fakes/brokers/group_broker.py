@@ -349,6 +349,7 @@ class GroupBroker:
         self, group_id: str = "g", member_id: str = "", *, version: int = 9, **fields: object
     ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
         names = fields.pop("protocols", ("range",))
+        visible: Any = fields.pop("visible", None)
         metadata = fields.pop("metadata", SUBSCRIPTION)
         defaults = {
             "session_timeout_ms": 10_000,
@@ -361,7 +362,8 @@ class GroupBroker:
         }
         request = JoinGroupRequest(group_id=group_id, member_id=member_id, **{**defaults, **fields})
         return self.groups.join_group(
-            request, Caller(client_id="c", client_host="/127.0.0.1", api_version=version)
+            request,
+            Caller(client_id="c", client_host="/127.0.0.1", api_version=version, visible=visible),
         )
 
     def sync(

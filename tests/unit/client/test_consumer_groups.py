@@ -127,6 +127,8 @@ def test_a_group_of_the_new_protocol_is_asked_for_by_its_own_request() -> None:
         member_type=1,
         assignment=assignment(topic_partitions=[topic]),
         target_assignment=assignment(topic_partitions=[target]),
+        subscribed_topic_names=["u", "t"],
+        subscribed_topic_regex="v.*",
     )
     group = ConsumerGroupDescribeResponse.DescribedGroup(
         group_id="g",
@@ -147,7 +149,9 @@ def test_a_group_of_the_new_protocol_is_asked_for_by_its_own_request() -> None:
     [found_member] = found.members
     assert (found.state, found.strategy, found.epochs) == ("Assigning", "uniform", (6, 5))
     assert found_member.partitions == (P0, P1)
-    assert found_member.way == MemberOnTheWay(protocol="consumer", epoch=4, target=(P1,))
+    assert found_member.way == MemberOnTheWay(
+        protocol="consumer", epoch=4, target=(P1,), topics=("t", "u"), pattern="v.*"
+    )
 
 
 def test_a_group_of_the_new_protocol_that_is_refused_is_not_taken_for_a_missing_one() -> None:

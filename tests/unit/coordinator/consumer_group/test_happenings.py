@@ -74,17 +74,18 @@ def test_who_is_late_is_named_with_what_it_was_late_with(broker: GroupBroker) ->
         broker.time.advance(10_000)
         first.beat()
         second.beat()
-    late = f"removed {M1}: it did not give up its partitions within 20000 ms"
+    late = "did not give up its partitions within 20000 ms (its rebalance timeout)"
     assert reported(broker) == [
-        f"{late} (its rebalance timeout)",
-        f"begins epoch 4 with 1 member: {M1} did not give up its partitions within 20000 ms",
+        f"removed {M1}: it {late}",
+        f"begins epoch 4 with 1 member: {M1} {late}",
         "has a target for epoch 4: 1 member, assigned by 'uniform'",
         "is stable (epoch 4): 1 member at the target",
     ]
     broker.time.advance(50_000)
     assert reported(broker) == [
         f"removed {M2}: it sent no heartbeat for 45000 ms (its session timeout)",
-        f"has no members any more (epoch 5): {M2} sent no heartbeat for 45000 ms",
+        f"has no members any more (epoch 5): {M2} sent no heartbeat for 45000 ms"
+        " (its session timeout)",
     ]
 
 

@@ -137,6 +137,25 @@ async def test_topics_that_come_are_looked_for_ten_seconds_after_the_last_time(
     assert member.beat().member_epoch == 3
 
 
+async def test_a_classic_member_that_joins_has_new_topics_looked_for_that_it_may_see() -> None:
+    broker = GroupBroker(consumer_groups=consumer_groups(migration_policy="bidirectional"))
+    broker.groups.store.beside = beside = Beside()
+    member = await joined(broker, beside)
+    member.beat([])
+    for number, name in enumerate(("t2", "t3"), 5):
+        broker.metadata.update(topic(name, UUID(int=number), 1))
+    broker.time.advance(APART_MS)
+
+    async def visible(found: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+        return {pattern: topics - {"t3"} for pattern, topics in found.items()}
+
+    assert broker.join(version=3, visible=visible).error_code == 0
+    await turns()
+    await beside.finish()
+
+    assert resolved(broker) == {"t.*": ["t", "t2"]}
+
+
 async def test_topics_that_grow_or_go_are_no_cause_to_look_for_more(
     broker: GroupBroker, beside: Beside
 ) -> None:
