@@ -51,8 +51,8 @@ def given_though_owned() -> AbstractContextManager[Any]:
 def _kept_beside(name: str) -> AbstractContextManager[Any]:
     original = ConsumerGroup.__init__
 
-    def init(self: ConsumerGroup, *args: Any) -> None:
-        original(self, *args)
+    def init(self: ConsumerGroup, *args: Any, **options: Any) -> None:
+        original(self, *args, **options)
         setattr(self, name, TimelineDict(Timeline()))
 
     return patch.object(ConsumerGroup, "__init__", init)

@@ -77,7 +77,10 @@ class LogReader:
 
     @property
     def group(self) -> ConsumerGroup | None:
-        return self._groups.groups.get(GROUP)
+        found = self._groups.groups.get(GROUP)
+        if found is not None:
+            found.find_owners()
+        return found
 
 
 def summary(group: ConsumerGroup) -> dict[str, Any]:

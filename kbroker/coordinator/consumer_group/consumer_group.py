@@ -45,8 +45,12 @@ K = TypeVar("K")
 class ConsumerGroup:
     """Owned by the event loop of its coordinator."""
 
-    def __init__(self, group_id: str, timeline: Timeline | None = None) -> None:
-        """`timeline` of the shard that keeps the group."""
+    def __init__(
+        self, group_id: str, timeline: Timeline | None = None, *, knows_owners: bool = True
+    ) -> None:
+        """`timeline` of the shard that keeps the group. Without `knows_owners` nobody asks who owns
+        a partition before `find_owners`: a log tells of each partition many times.
+        """
         timeline = Timeline() if timeline is None else timeline
         self.group_id = group_id
         self.members: TimelineDict[str, Member] = TimelineDict(timeline)
@@ -59,6 +63,7 @@ class ConsumerGroup:
         self.assignor_counts: TimelineDict[str, int] = TimelineDict(timeline)  # members
         self._facts: TimelineDict[RecordKind, Any] = TimelineDict(timeline)  # of the whole group
         self.owners: TimelineDict[tuple[UUID, int], int] = TimelineDict(timeline)
+        self._knows_owners = knows_owners
         self.joins = 0  # members that have come since this group is here; never goes back
         self._take: dict[RecordKind, Callable[[str, Any], None]] = {
             RecordKind.GROUP_METADATA: self._take_metadata,
@@ -247,6 +252,8 @@ class ConsumerGroup:
         if old is not new:
             self._count_subscriptions(old, new)
             self._index_instance(before, after)
+        if not self._knows_owners:
+            return
         if before is None or after is None or before.current is not after.current:
             self._own(before, after)
 
@@ -269,6 +276,13 @@ class ConsumerGroup:
             owner = self.static_members.get(before.instance_id)
             if owner == before.member_id:
                 del self.static_members[before.instance_id]
+
+    def find_owners(self) -> None:
+        """From now on owners follow from members."""
+        if not self._knows_owners:
+            self._knows_owners = True
+            for member in self.members.values():
+                self._own(None, member)
 
     def _own(self, before: Member | None, after: Member | None) -> None:
         owners = self.owners

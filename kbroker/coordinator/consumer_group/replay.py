@@ -31,7 +31,9 @@ class ConsumerGroupReplay:
         group_id = about.group_id
         group = self.groups.get(group_id)
         if group is None and value is not None:
-            group = self.groups[group_id] = ConsumerGroup(group_id, self._timeline)
+            group = self.groups[group_id] = ConsumerGroup(
+                group_id, self._timeline, knows_owners=False
+            )
         if group is not None:
             group.apply(change)
         if change.kind is RecordKind.GROUP_METADATA and value is None:

@@ -40,11 +40,15 @@ _GROUP_VALUE_VERSION = 3
 _NO_TIMESTAMP = -1
 # What nearly all commits are: version, offset, leader epoch, no metadata, time; with a topic id
 # also one tagged field, its tag, its size. A test holds them to the declaration below.
-_PLAIN_OFFSET_VALUE = Layout(">hqihq").pack
-_PLAIN_OFFSET_WITH_TOPIC_ID = Layout(">hqiBqBBB16s").pack
+_PLAIN_OFFSET_VALUE = Layout(">hqihq")
+_PLAIN_OFFSET_WITH_TOPIC_ID = Layout(">hqiBqBBB16s")
 _WITHOUT_TOPIC_ID = 23  # bytes of such a value before its tagged fields
 _KEPT_KEYS = 4096  # 300 bytes each, and 3 KB at most
 _USUAL_NAME = 256  # characters
+_PARTITION = Layout(">i")
+PARTITION_BYTES = _PARTITION.size  # at the end of a committed offset's key
+_KEPT_TOPIC_IDS = 1024
+_AROUND_A_TOPIC_ID = (4, 1, 1, 0, 16)  # version, no metadata, one tagged field, its tag, its size
 
 
 @message(key=None, versions="0-1")
@@ -131,7 +135,7 @@ def offset_commit_value(committed: CommittedOffset, *, with_topic_id: bool = Fal
     if committed.expire_timestamp_ms is None and not committed.metadata:
         if with_topic_id:
             topic_id = committed.topic_id.int  # `UUID.bytes` is one call more
-            whole = _PLAIN_OFFSET_WITH_TOPIC_ID(
+            whole = _PLAIN_OFFSET_WITH_TOPIC_ID.pack(
                 _OFFSET_WITH_TOPIC_ID_VERSION,
                 committed.offset,
                 committed.leader_epoch,
@@ -143,7 +147,7 @@ def offset_commit_value(committed: CommittedOffset, *, with_topic_id: bool = Fal
                 topic_id.to_bytes(16, "big"),
             )
             return whole if topic_id else whole[:_WITHOUT_TOPIC_ID] + b"\0"
-        return _PLAIN_OFFSET_VALUE(
+        return _PLAIN_OFFSET_VALUE.pack(
             _OFFSET_VALUE_VERSION,
             committed.offset,
             committed.leader_epoch,
@@ -212,11 +216,44 @@ def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
     return None
 
 
+def read_offset_key_start(start: bytes) -> OffsetCommitKey | None:
+    """Decode all of a committed offset's key but the partition, which ends it; None for bytes that
+    are not the start of such a key.
+    """
+    try:
+        if version_of(start) not in OffsetCommitKey.spec.versions:
+            return None
+        read, end = decode(
+            OffsetCommitKey, _OFFSET_KEY_VERSION, start + bytes(PARTITION_BYTES), VERSION_BYTES
+        )
+    except ProtocolError:
+        return None
+    return read if end == len(start) + PARTITION_BYTES else None
+
+
+def read_partition(key: bytes) -> int:
+    """Read the partition at the end of a committed offset's key."""
+    partition: int = _PARTITION.unpack_from(key, len(key) - PARTITION_BYTES)[0]
+    return partition
+
+
 def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
     """The offset of a record in the batch at `log_offset`.
 
     ProtocolError for bytes that are none.
     """
+    if len(value) == _PLAIN_OFFSET_WITH_TOPIC_ID.size:
+        version, offset, epoch, metadata, time_ms, tags, tag, size, topic_id = (
+            _PLAIN_OFFSET_WITH_TOPIC_ID.unpack(value)
+        )
+        if (version, metadata, tags, tag, size) == _AROUND_A_TOPIC_ID:
+            return CommittedOffset(
+                offset=offset,
+                leader_epoch=epoch,
+                commit_timestamp_ms=time_ms,
+                topic_id=_kept_topic_id(topic_id),
+                log_offset=log_offset,
+            )
     version = version_of(value)
     _check(version, OffsetCommitValue)
     read = decode(OffsetCommitValue, version, value, VERSION_BYTES)[0]
@@ -229,6 +266,11 @@ def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
         topic_id=read.topic_id,
         log_offset=log_offset,
     )
+
+
+@lru_cache(maxsize=_KEPT_TOPIC_IDS)  # one object for all offsets of a topic
+def _kept_topic_id(topic_id: bytes) -> UUID:
+    return UUID(bytes=topic_id)
 
 
 def read_group_metadata(group_id: str, value: bytes) -> Group:

@@ -12,12 +12,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.offsets import GroupOffsets
+from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
 from kbroker.coordinator.group.records import (
+    PARTITION_BYTES,
+    GroupMetadataKey,
     OffsetCommitKey,
     read_group_metadata,
     read_key,
     read_offset_commit_value,
+    read_offset_key_start,
+    read_partition,
 )
 from kbroker.coordinator.group.unserved_records import is_of_consumer_group, not_taken
 from kbroker.coordinator.runtime.timeline import Timeline
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
     from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
     from kbroker.coordinator.consumer_group.replay import ConsumerGroupReplay
 
-_KEYS_REMEMBERED = 1 << 14
+_STARTS_REMEMBERED = 1 << 14
 
 
 class GroupReplay:
@@ -47,8 +51,10 @@ class GroupReplay:
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
         self.in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
-        # A log that was not compacted yet names the same keys again and again.
-        self._read_key = lru_cache(_KEYS_REMEMBERED)(read_key)
+        # A group's partitions differ in the end of their keys alone.
+        self._read_start = lru_cache(_STARTS_REMEMBERED)(read_offset_key_start)
+        # Many groups read the same partitions.
+        self._partitions: dict[TopicPartition, TopicPartition] = {}
 
     def record(
         self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
@@ -58,17 +64,39 @@ class GroupReplay:
         `producer_id` only if the batch is transactional. A record that is not understood changes
         nothing and raises ProtocolError.
         """
-        about = self._read_key(key or b"")
+        key = key or b""
+        named = self._read_start(key[:-PARTITION_BYTES])
+        if named is not None:
+            partition = read_partition(key)
+        else:  # of another kind, or written by somebody else
+            about = read_key(key)
+            if not isinstance(about, OffsetCommitKey):
+                self._take_group(about, key, value)
+                return
+            named, partition = about, about.partition
+        committed = None if value is None else read_offset_commit_value(value, batch_offset)
+        self._take_offset(
+            named.group, TopicPartition(named.topic, partition), committed, producer_id
+        )
+
+    def _take_offset(
+        self,
+        group_id: str,
+        partition: TopicPartition,
+        committed: CommittedOffset | None,
+        producer_id: int | None,
+    ) -> None:
+        offsets = self._offsets.get(group_id)
+        if offsets is None:
+            offsets = self._offsets[group_id] = GroupOffsets(self._timeline)
+        kept = self._partitions.setdefault(partition, partition)
+        offsets.replay(kept, committed, producer_id)
+        if producer_id is not None:
+            self.in_transaction.setdefault(producer_id, set()).add(group_id)
+
+    def _take_group(self, about: GroupMetadataKey | None, key: bytes, value: bytes | None) -> None:
         if about is None:
-            self._take_other_kind(key or b"", value)
-        elif isinstance(about, OffsetCommitKey):
-            committed = None if value is None else read_offset_commit_value(value, batch_offset)
-            offsets = self._offsets.get(about.group)
-            if offsets is None:
-                offsets = self._offsets[about.group] = GroupOffsets(self._timeline)
-            offsets.replay(TopicPartition(about.topic, about.partition), committed, producer_id)
-            if producer_id is not None:
-                self.in_transaction.setdefault(producer_id, set()).add(about.group)
+            self._take_other_kind(key, value)
         elif value is None:
             self._groups.pop(about.group, None)
         else:
@@ -99,6 +127,7 @@ class GroupReplay:
         read, self._of_consumer_groups = self._of_consumer_groups, None
         for group_id, group in read.groups.items() if read is not None else ():
             offsets = self._offsets.pop(group_id, None)
+            group.find_owners()
             yield group, GroupOffsets(self._timeline) if offsets is None else offsets
 
     def groups(self) -> Iterator[Group]:
@@ -110,5 +139,5 @@ class GroupReplay:
         for group_id, offsets in self._offsets.items():
             if offsets:
                 yield Group(group_id, offsets=offsets)
-        self._groups, self._offsets = {}, {}
-        self._read_key.cache_clear()
+        self._groups, self._offsets, self._partitions = {}, {}, {}
+        self._read_start.cache_clear()
