@@ -14,16 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kbroker.admin.client_quota_changes import AddressOf, entity_at
-from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.host_names import address_of, is_address
 from kbroker.errors import ConfigError
-from kbroker.quotas.quota_entity import (
-    CLIENT_KEYS,
-    CONNECTION_CREATION_RATE,
-    QuotaEntity,
-    QuotaError,
-    limit_in,
-)
+from kbroker.quotas.quota_entity import CLIENT_KEYS, QuotaEntity, QuotaError, limit_in
+from kbroker.quotas.quota_keys import CONNECTION_CREATION_RATE
 from kbroker.zk import zk_paths
 
 _log = logging.getLogger(__name__)
@@ -61,18 +55,19 @@ class FollowedQuotas:
         self._finding: dict[str, asyncio.Task[None]] = {}
         self._looking = asyncio.Semaphore(_LOOKED_UP_AT_ONCE)
 
-    def follow(self, dynamic_configs: DynamicConfigManager) -> None:
-        """Learn of all limits with its start, and of their changes."""
-        for entity_type in (zk_paths.USER_CONFIGS, zk_paths.CLIENT_CONFIGS):
-            dynamic_configs.add_handler(entity_type, self._handler(entity_type))
-        dynamic_configs.add_handler(zk_paths.IP_CONFIGS, self.address_changed)
-
     async def stop(self) -> None:
         """Look for no further addresses."""
         finding = list(self._finding.values())
         for task in finding:
             task.cancel()
         await asyncio.gather(*finding, return_exceptions=True)
+
+    def changed(self, entity_type: str, name: str, overrides: Mapping[str, str]) -> None:
+        """Take over what a node holds now. Raises ConfigError."""
+        if entity_type == zk_paths.IP_CONFIGS:
+            self.address_changed(name, overrides)
+        else:
+            self.clients_changed(entity_type, name, overrides)
 
     def clients_changed(self, entity_type: str, name: str, overrides: Mapping[str, str]) -> None:
         """Take over what the node of a user, a client id or both holds now. Raises ConfigError."""
@@ -103,9 +98,6 @@ class FollowedQuotas:
             self._host_changed(entity.ip, per_s)
 
     # ---- inside
-
-    def _handler(self, entity_type: str) -> Callable[[str, Mapping[str, str]], None]:
-        return lambda name, overrides: self.clients_changed(entity_type, name, overrides)
 
     def _host_changed(self, name: str, per_s: int | None) -> None:
         before = self._finding.pop(name, None)

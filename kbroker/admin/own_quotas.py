@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple, cast
 from kbroker.clock import Clock
 from kbroker.model import NO_LEADER
 from kbroker.own_code import Call, OwnCode, on_loop
-from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
+from kbroker.quotas.client_limits import Limit, Tags
 from kbroker.quotas.client_quota_manager import (
     ACCOUNTS_MAX,
     ClientAccount,
@@ -29,6 +29,7 @@ from kbroker.quotas.client_quota_manager import (
     kept_name,
 )
 from kbroker.quotas.quota_entity import CLIENT_ID, DEFAULT, USER, EntityName, QuotaEntity
+from kbroker.quotas.quota_keys import ClientQuotaType
 from kbroker.quotas.rate import Windows
 from kbroker.rare_lines import RareLines, note_of
 from kbroker.replication.metadata_cache import MetadataCache

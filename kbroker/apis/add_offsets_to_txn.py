@@ -12,7 +12,7 @@ from kbroker.apis.authorization import ForRequest, its_group, its_transactional_
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.registry import api
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_offsets_to_txn import (

@@ -22,11 +22,8 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
-from kbroker.coordinator.transaction.transaction import (
-    WITH_EPOCHS,
-    WITHOUT_EPOCHS,
-    Producer,
-)
+from kbroker.coordinator.transaction.producer import Producer
+from kbroker.coordinator.transaction.transaction import WITH_EPOCHS, WITHOUT_EPOCHS
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.peers.cluster_action import LAST_OF_CLIENTS

@@ -10,11 +10,13 @@ Law: requests of an API for which nobody has a limit pass no stage, and take eve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.quotas.client_limits import ClientQuotaType
-from kbroker.quotas.client_quota_manager import ClientAccount
+from kbroker.quotas.quota_keys import ClientQuotaType
+
+if TYPE_CHECKING:  # most brokers have no limits
+    from kbroker.quotas.client_quota_manager import ClientAccount
 
 _COUNTED: Mapping[int, ClientQuotaType] = {
     ApiKey.PRODUCE: ClientQuotaType.PRODUCE,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kbroker.acl.acl import (
     CLUSTER,
@@ -32,9 +32,6 @@ from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
-from kbroker.coordinator.transaction.marker_writer import MarkerWriter
-from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.peers.forwarding_manager import ForwardingManager
@@ -54,6 +51,11 @@ if TYPE_CHECKING:
     from kbroker.admin.delegation_token_manager import DelegationTokenManager
     from kbroker.apis.audit_log import AuditLog
     from kbroker.apis.request_tracer import RequestTracer
+    from kbroker.coordinator.transaction.add_partitions_to_txn_manager import (
+        AddPartitionsToTxnManager,
+    )
+    from kbroker.coordinator.transaction.marker_writer import MarkerWriter
+    from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 
 Result = Response | NoResponse
 Later = Awaitable[Result | Accepted[Result]]
@@ -64,15 +66,32 @@ _NOTHING: frozenset[str] = frozenset()
 _NOTHING_TWICE = NamedTwice()
 
 
+class TransactionalServices(Protocol):
+    """The services of transactions, which the first of them may make."""
+
+    @property
+    def coordinator(self) -> TransactionCoordinator:
+        """Keeps the transactions of the ids that are this broker's."""
+        ...
+
+    @property
+    def markers(self) -> MarkerWriter:
+        """Writes the ends of transactions to the partitions that this broker leads."""
+        ...
+
+    @property
+    def participation(self) -> AddPartitionsToTxnManager:
+        """Asks coordinators whether partitions take part."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Services:
     """The broker's parts that handlers call."""
 
     replicas: ReplicaManager
     groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    markers: MarkerWriter
-    participation: AddPartitionsToTxnManager
+    transactional: TransactionalServices
     metadata: MetadataCache
     topics: TopicAdmin
     configs: ConfigAdmin
@@ -94,6 +113,18 @@ class Services:
     name_unserved: NameUnserved = lambda _connection, _client_id, _what: None
     room: MemoryRoom = field(default_factory=partial(MemoryRoom, REQUESTS_BYTES))
     """For large requests in work, and large answers."""
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        return self.transactional.coordinator
+
+    @property
+    def markers(self) -> MarkerWriter:
+        return self.transactional.markers
+
+    @property
+    def participation(self) -> AddPartitionsToTxnManager:
+        return self.transactional.participation
 
 
 class RequestContext:

@@ -9,11 +9,15 @@ mutes its connection.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kbroker.apis.client_quotas import counted_for
 from kbroker.apis.context import RequestContext
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.quotas.client_quota_manager import MutationQuota
+
+if TYPE_CHECKING:  # most brokers have no limits
+    from kbroker.quotas.client_quota_manager import MutationQuota
 
 
 class ControllerMutations:

@@ -12,7 +12,7 @@ from kbroker.apis.authorization import ForRequest, its_transactional_id
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.registry import api
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 

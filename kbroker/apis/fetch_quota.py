@@ -9,15 +9,17 @@ as long as the batch is worth.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kbroker.apis.client_quotas import counted_for, percent_of_loop
 from kbroker.apis.context import RequestContext
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.fetch import FetchResponse
-from kbroker.quotas.client_quota_manager import ClientAccount, RateQuota
-from kbroker.quotas.rate import rounded_ms
 from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams
+
+if TYPE_CHECKING:  # most brokers have no limits
+    from kbroker.quotas.client_quota_manager import ClientAccount, RateQuota
 
 # About what an answer takes beside its records, and what each partition in it takes.
 _ANSWER_BYTES = 26
@@ -52,7 +54,7 @@ def pauses(
     if account.fetch is not None:
         size = _size_of(answers, whole=context.session is None)
         if not delay_ms and _would_starve(account.fetch, size, now_ms):
-            context.pause_ms = max(account.fetch.use(size, now_ms), _worth_ms(account.fetch, size))
+            context.pause_ms = max(account.fetch.use(size, now_ms), account.fetch.worth_ms(size))
             return False
         delay_ms = max(delay_ms, _count(account.fetch, size, delay_ms, now_ms))
     context.pause_ms = delay_ms
@@ -82,10 +84,6 @@ def _size_of(answers: Iterable[FetchResponse.PartitionData], *, whole: bool) -> 
 def _would_starve(fetch: RateQuota, size: int, now_ms: float) -> bool:
     """Whether a client could wait for ever: this is more than its windows ever allow."""
     return 0 < fetch.most_at_once < size and fetch.is_unused(now_ms)
-
-
-def _worth_ms(fetch: RateQuota, size: int) -> int:
-    return rounded_ms(size * 1000 / fetch.limit)
 
 
 def _count(fetch: RateQuota, size: int, others_ms: int, now_ms: float) -> int:

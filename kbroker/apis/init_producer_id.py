@@ -14,7 +14,7 @@ from kbroker.apis.authorizer import Purpose
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import as_known
 from kbroker.apis.registry import api
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kbroker.protocol.messages.init_producer_id import (

@@ -28,7 +28,7 @@ from kbroker.apis.produce_validation import is_transactional
 from kbroker.apis.produce_work import ProduceWork, transactional_batches
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
+from kbroker.coordinator.transaction.participation import Codes
 from kbroker.log.append import message_set_append  # noqa: F401  with its handler: see the registry
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse

@@ -11,7 +11,7 @@ from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.produce_work import ProduceWork
 from kbroker.apis.transaction_verification import Joining, refused_partitions
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
+from kbroker.coordinator.transaction.participation import Codes
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.producers.verification import TransactionalBatch

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from functools import cache
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from kbroker.apis.client_quotas import percent_of_loop
 from kbroker.apis.served_api import Served
@@ -14,7 +15,9 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import encode
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Response
 from kbroker.protocol.schema import Message
-from kbroker.quotas.client_quota_manager import RateQuota
+
+if TYPE_CHECKING:  # most brokers have no limits
+    from kbroker.quotas.client_quota_manager import RateQuota
 
 _SIZE_BYTES = 4
 _INT32 = Struct(">i")

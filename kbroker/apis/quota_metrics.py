@@ -7,8 +7,9 @@ from functools import partial
 from typing import Final
 
 from kbroker.counters import CounterRegistry, Kind, Metric, MetricName, Row, Table
-from kbroker.quotas.client_limits import ClientQuotaType, Tags
+from kbroker.quotas.client_limits import Tags
 from kbroker.quotas.client_quota_manager import ClientQuotaManager, MutationQuota
+from kbroker.quotas.quota_keys import ClientQuotaType
 
 _RESOURCES: Final = {
     ClientQuotaType.PRODUCE: ("Produce", "byte-rate"),

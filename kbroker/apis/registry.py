@@ -14,7 +14,7 @@ import errno
 import importlib
 import os
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -131,17 +131,18 @@ def api(
 class ApiTable(Mapping[int, Api]):
     """The served APIs by key, in rising order; each is imported when it is first asked for."""
 
-    __slots__ = ("_kept", "_listed", "_modules")
+    __slots__ = ("_kept", "_late_rooms", "_listed", "_modules")
 
     def __init__(self, modules: Mapping[int, str]) -> None:
         """`modules` are the full names of the handlers' modules by key."""
         self._modules = dict(sorted(modules.items()))
         self._listed: tuple[Listed, ...] | None = None
         self._kept: int | None = None  # a descriptor
+        self._late_rooms: Collection[str] = ()
 
     def __getitem__(self, key: int) -> Api:
         if key not in _apis:
-            self._read(lambda: importlib.import_module(self._modules[key]))
+            self.imported(lambda: importlib.import_module(self._modules[key]))
         return _apis[key]
 
     def __iter__(self) -> Iterator[int]:
@@ -150,23 +151,31 @@ class ApiTable(Mapping[int, Api]):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def load(self) -> None:
-        """Import the handlers that are not yet, which takes about 20 ms and a megabyte."""
+    def load(self, late_rooms: Collection[str] = ()) -> None:
+        """Import the handlers that are not yet, which takes about 20 ms and a megabyte, and the
+        modules that others would import later.
+        """
         for key in self:
             self[key]
+        for name in late_rooms:
+            importlib.import_module(name)
 
-    def keep_descriptor(self) -> None:
-        """Keep a descriptor back, to import all handlers when there is no other. Raises OSError."""
+    def keep_descriptor(self, late_rooms: Collection[str] = ()) -> None:
+        """Keep a descriptor back, to `load` when there is no other. Raises OSError."""
+        self._late_rooms = late_rooms
         if self._kept is None:
             self._kept = os.open(os.devnull, os.O_RDONLY)
 
     def listed(self) -> tuple[Listed, ...]:
         """Return an entry for each API that is served, built from the messages alone."""
         if self._listed is None:
-            self._listed = self._read(lambda: tuple(_listed(key) for key in self))
+            self._listed = self.imported(lambda: tuple(_listed(key) for key in self))
         return self._listed
 
-    def _read(self, files: Callable[[], T]) -> T:
+    def imported(self, files: Callable[[], T]) -> T:
+        """Return what a function makes that may import; without a descriptor left, with the help of
+        the one that was kept. Raises OSError.
+        """
         try:
             return files()
         except OSError as error:
@@ -174,7 +183,7 @@ class ApiTable(Mapping[int, Api]):
             if kept is None or error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             os.close(kept)
-            self.load()
+            self.load(self._late_rooms)
             return files()
 
 

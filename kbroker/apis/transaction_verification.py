@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes, Participation
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.participation import Codes, Participation
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState

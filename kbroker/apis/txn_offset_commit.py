@@ -29,8 +29,8 @@ from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.runtime.append_errors import append_errors
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.participation import Codes
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import GROUP_METADATA_TOPIC, NO_SEQUENCE, TopicPartition

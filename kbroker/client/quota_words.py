@@ -13,17 +13,19 @@ from typing import NamedTuple
 from kbroker.near_names import did_you_mean
 from kbroker.quotas.quota_entity import (
     CLIENT_ID,
-    CONNECTION_CREATION_RATE,
-    CONSUMER_BYTE_RATE,
-    CONTROLLER_MUTATION_RATE,
     IP,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
     USER,
     QuotaError,
     checked_entity,
     checked_value,
     keys_of,
+)
+from kbroker.quotas.quota_keys import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
 )
 from kbroker.wording import named
 

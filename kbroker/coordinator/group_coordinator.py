@@ -36,7 +36,7 @@ from kbroker.coordinator.runtime.coordinator_finder import (
 )
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from kbroker.coordinator.runtime.pending_reply import PendingReply
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.events.event import Note, nobody_notes
 from kbroker.features import GROUP_VERSION

@@ -40,11 +40,10 @@ from kbroker.coordinator.transaction.decisions import (
 from kbroker.coordinator.transaction.endings import TransactionEndings
 from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
 from kbroker.coordinator.transaction.markers import SendMarkers
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.coordinator.transaction.transaction import (
-    NO_PRODUCER,
     WITHOUT_EPOCHS,
-    Producer,
     Transaction,
     TransactionState,
 )

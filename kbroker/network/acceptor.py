@@ -16,6 +16,7 @@ import itertools
 import logging
 import socket
 import sys
+from typing import TYPE_CHECKING
 
 from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
 from kbroker.counters import Counter
@@ -27,7 +28,10 @@ from kbroker.network.creation_rate import CreationRate
 from kbroker.network.listener_parts import ListenerParts
 from kbroker.network.processor import Processor
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.quotas.rate import RecentMean
+from kbroker.quotas.recent_mean import RecentMean
+
+if TYPE_CHECKING:
+    from kbroker.network.address_rates import AddressRates  # few brokers have such limits
 
 _log = logging.getLogger(__name__)
 _NUMBERS = itertools.count(1)  # of the connections of all listeners
@@ -193,7 +197,8 @@ class Acceptor:
 
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         peer_host = unmapped(peer[0])
-        if self._quotas.addresses and self._is_throttled(sock, peer_host):
+        rates = self._quotas.addresses
+        if rates and self._is_throttled(rates, sock, peer_host):
             return
         if not self._quotas.increment(peer_host, self.listener_name):
             _log.info(
@@ -218,10 +223,10 @@ class Acceptor:
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
 
-    def _is_throttled(self, sock: socket.socket, peer_host: str) -> bool:
+    def _is_throttled(self, rates: AddressRates, sock: socket.socket, peer_host: str) -> bool:
         """Whether a connection is beyond the rate of its address; it is then closed soon."""
         loop = asyncio.get_running_loop()
-        pause_ms = self._quotas.addresses.throttle_ms(peer_host, loop.time() * 1000)
+        pause_ms = rates.throttle_ms(peer_host, loop.time() * 1000)
         if not pause_ms:
             return False
         _log.debug("closing a connection from %s in %d ms: too many came", peer_host, pause_ms)

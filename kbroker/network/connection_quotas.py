@@ -8,10 +8,12 @@ Owned by the event loop. The limits of open ones are `max.connections`, `max.con
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kbroker.counters import Counter
-from kbroker.network.address_rates import AddressRates
-from kbroker.quotas.rate import Windows
+
+if TYPE_CHECKING:
+    from kbroker.network.address_rates import AddressRates  # few brokers have such limits
 
 
 class ConnectionQuotas:
@@ -44,7 +46,7 @@ class ConnectionQuotas:
         self._by_ip: dict[str, int] = {}
         self._by_listener: dict[str, int] = {}
         self.total = 0
-        self.addresses = AddressRates(Windows())
+        self.addresses: AddressRates | None = None  # given if addresses may have limits
         self.rejected = Counter()  # closed at once because of the limit of their address
 
     def put_limits(self, total: int, of_listeners: Mapping[str, int], spared: str | None) -> None:

@@ -9,27 +9,10 @@ for any user is each user's own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import NamedTuple
 
-from kbroker.quotas.quota_entity import (
-    CONSUMER_BYTE_RATE,
-    CONTROLLER_MUTATION_RATE,
-    DEFAULT,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    EntityName,
-    QuotaEntity,
-)
-
-
-class ClientQuotaType(Enum):
-    """The kinds of limits that clients have, with the names of their settings."""
-
-    PRODUCE = PRODUCER_BYTE_RATE
-    FETCH = CONSUMER_BYTE_RATE
-    REQUEST = REQUEST_PERCENTAGE
-    CONTROLLER_MUTATION = CONTROLLER_MUTATION_RATE
+from kbroker.quotas.quota_entity import DEFAULT, EntityName, QuotaEntity
+from kbroker.quotas.quota_keys import ClientQuotaType
 
 
 class Tags(NamedTuple):

@@ -16,15 +16,16 @@ from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from kbroker.counters import RecentRate
-from kbroker.quotas.client_limits import ClientQuotaType, Limit, Tags
+from kbroker.quotas.client_limits import Limit, Tags
+from kbroker.quotas.quota_keys import ClientQuotaType
 from kbroker.quotas.rate import (
     LONGEST_THROTTLE_MS,
-    RecentMean,
     SampledRate,
     TokenBucket,
     Windows,
     rounded_ms,
 )
+from kbroker.quotas.recent_mean import RecentMean
 
 IDLE_MS = 3_600_000
 KEPT_MAX = 20_000  # of those that share a limit
@@ -140,6 +141,10 @@ class RateQuota(Quota):
     def most_at_once(self) -> float:
         """How much may be used at once after a pause, without another one."""
         return self._most
+
+    def worth_ms(self, amount: float) -> int:
+        """The time in which so much may be used, if the limit is above 0."""
+        return rounded_ms(amount * 1000 / self.limit)
 
     def _pause_ms(self, now_ms: float) -> int:
         if self._per_ms <= 0:

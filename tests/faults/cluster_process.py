@@ -230,6 +230,9 @@ class BrokerProcess:
             around = replace(around, flush_threads=cast(WorkerThreads, self._flushes))
         self._parts = parts = make_parts(storage, around)
         self.controller = parts.cluster.controller
+        _ = (
+            parts.transactions.in_force
+        )  # from the start, as in a broker that may outlive its release
         self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()
         await parts.data.dynamic_configs.start()
@@ -248,7 +251,7 @@ class BrokerProcess:
         self.is_listening = True
         await membership(parts, around, self._registration()).join()
         parts.services.groups.start()
-        parts.services.transactions.start()
+        parts.transactions.start()
         upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
         self._upkeep.append(upkeep)
         self.is_serving = True
@@ -266,7 +269,7 @@ class BrokerProcess:
         if self._flushes is not None:
             self._flushes.stop()
         self.parts.services.transactions.shutdown()
-        self.parts.marker_sender.close()
+        self.parts.transactions.in_force.sender.close()
         self.parts.services.groups.shutdown()
         await cluster.log_dir_events.stop()
         await cluster.controller.shutdown()

@@ -17,7 +17,7 @@ from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import NO_OFFSET, CommittedOffset
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import ControlRecord

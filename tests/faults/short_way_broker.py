@@ -26,7 +26,7 @@ from kbroker.network.channel import Channel
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.quotas.client_limits import ClientQuotaType
+from kbroker.quotas.quota_keys import ClientQuotaType
 from kbroker.replication.partitions.partition import Partition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.acls.ruled_authorizer import RuledAuthorizer

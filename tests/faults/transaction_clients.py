@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
-from kbroker.coordinator.transaction.transaction import NO_PRODUCER, Producer
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

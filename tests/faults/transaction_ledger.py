@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kbroker.coordinator.transaction.transaction import NO_PRODUCER, Producer
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.faults.replication_ledger import Ledger
 

@@ -46,9 +46,7 @@ def kafka_apis() -> KafkaApis:
     services = Services(
         replicas=nothing,
         groups=nothing,
-        transactions=nothing,
-        markers=nothing,
-        participation=nothing,
+        transactional=nothing,
         metadata=MetadataCache(0),
         topics=nothing,
         configs=nothing,

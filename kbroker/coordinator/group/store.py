@@ -42,7 +42,7 @@ from kbroker.coordinator.runtime.effects import (
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import UNCONFIRMED, ReplayedPart, Settled, Shard
 from kbroker.coordinator.runtime.timeline import Timeline
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
 from kbroker.events.event import Event, Note, nobody_notes
 from kbroker.events.group_events import ProtocolChanged

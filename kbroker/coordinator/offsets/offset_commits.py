@@ -36,7 +36,7 @@ from kbroker.coordinator.runtime.batch_append import OFFSET_BATCH
 from kbroker.coordinator.runtime.effects import KeyValue
 from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import ReplayedPart, Settled
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition, new_tuple
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions

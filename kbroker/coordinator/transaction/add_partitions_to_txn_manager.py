@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from kbroker.coordinator.transaction.transaction import WITH_EPOCHS, Producer
+from kbroker.coordinator.transaction.participation import Codes, Participation
+from kbroker.coordinator.transaction.producer import Producer
+from kbroker.coordinator.transaction.transaction import WITH_EPOCHS
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Broker, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
@@ -29,8 +31,6 @@ from kbroker.replication.metadata_cache import MetadataCache
 
 _Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 _Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
-
-Codes = dict[TopicPartition, ErrorCode]
 
 
 class OwnTransactions(Protocol):
@@ -56,20 +56,6 @@ class OwnTransactions(Protocol):
     ) -> None:
         """Let partitions take part. Raises KafkaError if they may not."""
         ...
-
-
-class Participation(NamedTuple):
-    """A question: do these partitions take part in the transaction of that producer? With `adds`
-    they are to from now on.
-    """
-
-    transactional_id: str
-    producer: Producer
-    partitions: tuple[TopicPartition, ...]
-    adds: bool = False
-
-    def all_are(self, code: ErrorCode) -> Codes:
-        return dict.fromkeys(self.partitions, code)
 
 
 class AddPartitionsToTxnManager:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.coordinator.transaction.transaction import (
     LAST_EPOCH,
-    NO_PRODUCER,
     WITH_EPOCHS,
     WITHOUT_EPOCHS,
-    Producer,
     Transaction,
     TransactionState,
     is_exhausted,

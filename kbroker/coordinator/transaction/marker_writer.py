@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from kbroker.coordinator.runtime.batch_append import Replicas, Results
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import NO_ERROR, ErrorCode
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition

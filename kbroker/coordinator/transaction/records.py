@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from kbroker.coordinator.runtime.effects import KeyValue
 from kbroker.coordinator.runtime.versioned_record import VERSION_BYTES, version_of, versioned
-from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
+from kbroker.coordinator.transaction.producer import Producer
+from kbroker.coordinator.transaction.transaction import Transaction, TransactionState
 from kbroker.errors import ProtocolError
 from kbroker.model import NO_PRODUCER_ID, TopicPartition
 from kbroker.protocol.codec import decode

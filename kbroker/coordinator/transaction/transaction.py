@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
 
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 NOT_STARTED = -1
@@ -52,16 +52,6 @@ _OVER = frozenset(
         TransactionState.COMPLETE_ABORT,
     }
 )
-
-
-class Producer(NamedTuple):
-    """A producer id and its epoch, both -1 if there is none."""
-
-    producer_id: int
-    epoch: int
-
-
-NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

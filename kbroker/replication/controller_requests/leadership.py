@@ -10,7 +10,7 @@ requests that wait for the partitions are checked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -38,7 +38,7 @@ from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 from kbroker.replication.partitions.partition import IsrChanges, Partition
 from kbroker.replication.waiting.purgatories import Purgatories
 
-LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
+LeadershipListener = Callable[[Collection[Partition], Collection[Partition]], None]
 DeletionListener = Callable[[Iterable[TopicPartition]], None]
 
 OrderedState = LeaderAndIsrRequest.LeaderAndIsrPartitionState

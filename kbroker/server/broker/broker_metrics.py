@@ -37,7 +37,9 @@ def register_measures(parts: BrokerParts, idle: LoopIdle, counters: CounterRegis
     _register_directories(parts.data.logs, counters)
     _register_strays(parts.data.logs, counters)
     ConnectionMetrics(parts.socket_server, idle.began_s, monotonic).register(counters)
-    QuotaMetrics(parts.limited.quotas, services.clock.monotonic_ms).register(counters)
+    QuotaMetrics(parts.quotas.in_force.limited.quotas, services.clock.monotonic_ms).register(
+        counters
+    )
     DeprecatedRequests(parts.requests.by_version, idle.began_s, monotonic).register(counters)
     parts.storage.zk.tree.register(counters)
     register_process(counters, idle)

@@ -17,7 +17,6 @@ from kbroker.admin.finalized_feature_change_listener import (
     FinalizedFeatureChangeListener,
     UnsupportedFeaturesError,
 )
-from kbroker.admin.followed_quotas import FollowedQuotas
 from kbroker.admin.group_config_manager import GroupConfigManager
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
@@ -35,24 +34,13 @@ from kbroker.controller.state_machines.feature_needs import first_levels
 from kbroker.coordinator.group.consumer_group_services import ConsumerGroupServices
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.offsets.legacy_offsets import ZkLegacyOffsets
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
-from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
-from kbroker.coordinator.transaction.marker_writer import MarkerWriter
-from kbroker.coordinator.transaction_coordinator import (
-    TransactionCoordinator,
-    TransactionServices,
-)
 from kbroker.counters import CounterRegistry
 from kbroker.events.event_recorder import EventRecorder
-from kbroker.features import (
-    SUPPORTED_FEATURES,
-    TRANSACTION_VERSION,
-)
+from kbroker.features import SUPPORTED_FEATURES
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
-    Broker,
     TopicPartition,
 )
 from kbroker.network.socket_server import SocketServer
@@ -60,7 +48,7 @@ from kbroker.network.unserved_clients import UnservedClients
 from kbroker.peers.cluster_action import PeerListeners
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
-from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
+from kbroker.peers.node_to_controller_channel import NodeToControllerChannel
 from kbroker.peers.peers import Peers
 from kbroker.replication.controller_requests.alter_partition_manager import (
     AlterPartitionManager,
@@ -80,13 +68,14 @@ from kbroker.server.broker.broker_listeners import (
     parts_of_listeners,
     tls_of,
 )
-from kbroker.server.broker.broker_quotas import follow_quotas
+from kbroker.server.broker.broker_quotas import BrokerQuotas, quotas_of
 from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_storage import BrokerStorage
 from kbroker.server.broker.broker_tokens import with_tokens
+from kbroker.server.broker.broker_transactions import BrokerTransactions
 from kbroker.server.broker.connection_limits import follow_limits
 from kbroker.server.broker.followed_requests import FollowedRequests, watch_for_slow
-from kbroker.server.broker.limited_clients import LimitedClients, limited_clients
+from kbroker.server.broker.inner_parts import ClusterParts, DataParts
 from kbroker.server.broker.surroundings import Channels, Surroundings
 from kbroker.server.broker.topic_size import TopicSize
 from kbroker.server.membership.controller_questions import ControllerQuestions
@@ -102,41 +91,7 @@ if TYPE_CHECKING:  # a broker without logins does without it
     from kbroker.admin.own_authorizer import OwnAuthorizer
     from kbroker.server.broker.broker_logins import BrokerLogins
     from kbroker.server.broker.broker_tls import BrokerTls
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class DataParts:
-    """The parts that hold records, metadata, the settings in force and the last events."""
-
-    dynamic_configs: DynamicConfigManager
-    settings: BrokerSettings
-    group_configs: GroupConfigManager
-    logs: LogManager
-    metadata: MetadataCache
-    waiter: MetadataWaiter
-    replicas: ReplicaManager
-    events: EventRecorder
-    offsets_topic: TopicSize
-    transactions_topic: TopicSize
-
-    def config(self) -> KafkaConfig:
-        return self.settings.config
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ClusterParts:
-    """The parts that tie a broker to its cluster."""
-
-    healthcheck: KafkaHealthcheck
-    log_dir_events: LogDirEvents
-    control: ControlRequests
-    controller: KafkaController
-    to_controller: NodeToControllerChannel
-    questions: ControllerQuestions
-    features: FinalizedFeatureChangeListener
-    fetchers: ReplicaFetcherManager
-    isr_changes: AlterPartitionManager
-    open_client: Callable[[Broker], PeerClient]
+    from kbroker.server.broker.transactions_in_force import TransactionsInForce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -147,13 +102,12 @@ class BrokerParts:
     data: DataParts
     cluster: ClusterParts
     services: Services  # what clients ask
-    marker_sender: TransactionMarkerSender
+    transactions: BrokerTransactions
     requests: RequestStats
     socket_server: SocketServer
     followed: FollowedRequests
     counters: CounterRegistry
-    quotas: FollowedQuotas
-    limited: LimitedClients
+    quotas: BrokerQuotas
     logins: BrokerLogins | None  # given if a listener asks for them
     tls: BrokerTls | None  # given if a listener has it
     authorizer: AclAuthorizer | OwnAuthorizer | None  # given if there is to be one
@@ -165,7 +119,7 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     cluster = _cluster_parts(storage, data, around)
     unserved = UnservedClients()
     tls = tls_of(storage.config, data.config, data.dynamic_configs, around.clock)
-    sender, services = _services(storage, data, cluster, around, tls)
+    transactions, services = _services(storage, data, cluster, around, tls)
     refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic, data.events.keep)
     services = replace(services, name_unserved=unserved.name, refusals=refusals)
     authorizer, services = authorized(storage, services, around.clock)
@@ -183,10 +137,8 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     )
     socket_server.processor.room = apis.room
     follow_limits(socket_server, data.config, data.dynamic_configs)
-    limited = limited_clients(apis, config, around.clock, data.metadata)
-    quotas = follow_quotas(
-        socket_server, config.quota, data.dynamic_configs, limited.limits, limited.changed
-    )
+    quotas = quotas_of(socket_server, apis, config, around.clock, data.metadata)
+    quotas.follow(data.dynamic_configs)
     watch_for_slow(apis.stats, config, around.clock, data.metadata.topic_name)
     counters = CounterRegistry()
     of_cluster = cluster.controller, cluster.isr_changes
@@ -199,12 +151,11 @@ def make_parts(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         data=data,
         cluster=cluster,
         services=services,
-        marker_sender=sender,
+        transactions=transactions,
         requests=apis.stats,
         socket_server=socket_server,
         followed=FollowedRequests(apis, socket_server.pool, around.clock, data.metadata.topic_name),
         counters=counters,
-        limited=limited,
         logins=logins,
         quotas=quotas,
         tls=tls,
@@ -382,49 +333,23 @@ def _services(
     cluster: ClusterParts,
     around: Surroundings,
     tls: BrokerTls | None,
-) -> tuple[TransactionMarkerSender, Services]:
+) -> tuple[BrokerTransactions, Services]:
     zk, replicas = storage.zk, data.replicas
     topics = TopicAdmin(zk, data.config, data.metadata, data.waiter, around.random)
     groups = _groups(storage, data, topics, around.clock)
     producer_ids = ProducerIdManager(zk, storage.identity.broker_id)
-    timeout_ms = storage.config.socket_server.request_timeout_ms
-    markers = MarkerWriter(
-        replicas.hosted,
-        replicas.appends,
-        groups.end_transaction,
-        around.clock.now_ms,
-        timeout_ms,
-    )
-    sender = TransactionMarkerSender(data.metadata, markers.write, cluster.open_client, timeout_ms)
-    transactions = TransactionCoordinator(
-        storage.config.transaction,
-        TransactionServices(
-            replicas=replicas.appends,
-            metadata=data.metadata,
-            topics=topics,
-            producer_ids=producer_ids,
-            send_markers=sender,
-            clock=around.clock,
-            timer=around.clock,
-            state_partitions=data.transactions_topic.partitions,
-            level=lambda: data.metadata.finalized_features.levels.get(TRANSACTION_VERSION, 0),
-            note=data.events.note,
-        ),
-    )
+
+    def made() -> TransactionsInForce:
+        from kbroker.server.broker.transactions_in_force import transactions_in_force
+
+        return transactions_in_force(services, data, cluster, around.clock)
+
+    transactions = BrokerTransactions(partial(registry.registered().imported, made))
     replicas.leadership.add_leadership_listener(transactions.on_leadership_change)
-    participation = AddPartitionsToTxnManager(
-        transactions,
-        data.metadata,
-        cluster.open_client,
-        lambda: data.config().transaction.transaction_partition_verification_enable,
-        timeout_ms,
-    )
-    return sender, Services(
+    services = Services(
         replicas=replicas,
         groups=groups,
-        transactions=transactions,
-        markers=markers,
-        participation=participation,
+        transactional=transactions,
         metadata=data.metadata,
         topics=topics,
         configs=ConfigAdmin(zk, data.config, data.metadata, checks_of(storage.config, tls)),
@@ -436,6 +361,7 @@ def _services(
         clock=around.clock,
         forwarding=ForwardingManager(cluster.to_controller, data.waiter),
     )
+    return transactions, services
 
 
 def _groups(

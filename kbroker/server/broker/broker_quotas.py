@@ -1,29 +1,80 @@
-"""The quotas of a broker: the limits that the tree has, and where they hold."""
+"""BrokerQuotas: the quotas of a broker, from the first node of the tree that has one.
+
+Law: what counts is made here alone, and imported with that node, as most clusters have no quotas
+and would pay with a third of a megabyte. Where code of the operator's decides, it is there from the
+start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
-from kbroker.admin.followed_quotas import FollowedQuotas, LimitsOfClients
-from kbroker.config.quota_config import QuotaConfig
-from kbroker.network.address_rates import AddressRates
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.registry import registered
+from kbroker.clock import Clock
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.network.socket_server import SocketServer
-from kbroker.quotas.rate import Windows
+from kbroker.quotas.quota_keys import QUOTA_KEYS
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.zk.zk_paths import CLIENT_CONFIGS, IP_CONFIGS, USER_CONFIGS
+
+if TYPE_CHECKING:
+    from kbroker.server.broker.quotas_in_force import QuotasInForce
 
 
-def follow_quotas(
+class BrokerQuotas:
+    """Owned by the event loop."""
+
+    def __init__(self, make: Callable[[], QuotasInForce]) -> None:
+        self._make = make
+        self._made: QuotasInForce | None = None
+
+    @property
+    def in_force(self) -> QuotasInForce:
+        """The quotas, made when they are first asked for."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def follow(self, changes: DynamicConfigManager) -> None:
+        """Learn of all limits with the start of `changes`, and of what comes after it."""
+        for entity_type in (USER_CONFIGS, CLIENT_CONFIGS, IP_CONFIGS):
+            changes.add_handler(entity_type, partial(self._changed, entity_type))
+
+    async def start(self) -> None:
+        """Begin to count, if the operator's code decides."""
+        if self._made is not None:
+            await self._made.limited.start()
+
+    async def stop(self) -> None:
+        """Look for no further addresses, and ask the operator's code no more."""
+        if self._made is not None:
+            await self._made.limited.stop()
+            await self._made.followed.stop()
+
+    def _changed(self, entity_type: str, name: str, overrides: Mapping[str, str]) -> None:
+        if self._made is not None or not QUOTA_KEYS.isdisjoint(overrides):
+            self.in_force.followed.changed(entity_type, name, overrides)
+
+
+def quotas_of(
     server: SocketServer,
-    config: QuotaConfig,
-    changes: DynamicConfigManager,
-    limits: LimitsOfClients,
-    on_change: Callable[[], None] = lambda: None,
-) -> FollowedQuotas:
-    """Let the limits of addresses hold at a server, and those of clients in `limits`, from the
-    start of `changes` on. `on_change` is called when the latter have changed.
-    """
-    windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
-    addresses = server.quotas.addresses = AddressRates(windows)
-    followed = FollowedQuotas(limits, addresses.put, on_change)
-    followed.follow(changes)
-    return followed
+    apis: KafkaApis,
+    config: KafkaConfig,
+    clock: Clock,
+    metadata: MetadataCache,
+) -> BrokerQuotas:
+    """Return the quotas of a broker. Raises ConfigError for code that cannot be had."""
+
+    def make() -> QuotasInForce:
+        from kbroker.server.broker.quotas_in_force import quotas_in_force
+
+        return quotas_in_force(server, apis, config, clock, metadata)
+
+    quotas = BrokerQuotas(partial(registered().imported, make))
+    if config.quota.client_quota_callback_class is not None:
+        _ = quotas.in_force
+    return quotas

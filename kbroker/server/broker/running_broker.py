@@ -34,6 +34,11 @@ from kbroker.zk.zk_paths import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
 
+LATE_ROOMS = (  # what others than handlers import when it is first needed
+    "kbroker.server.broker.quotas_in_force",
+    "kbroker.server.broker.transactions_in_force",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunningBroker:
@@ -72,13 +77,11 @@ async def run_parts(
     # As soon as this broker leads, groups are loaded and their sessions begin, and decided
     # transactions are ended.
     undo.callback(services.groups.shutdown)
-    undo.callback(parts.marker_sender.close)
-    undo.callback(services.participation.close)
-    undo.callback(services.transactions.shutdown)
+    undo.callback(parts.transactions.shutdown)
     undo.callback(around.flush_threads.stop)
     await membership(parts, around, registration(parts, end_points)).join()
     services.groups.start()
-    services.transactions.start()
+    parts.transactions.start()
     background = BackgroundParts(
         config=data.config,
         logs=data.logs,
@@ -91,9 +94,9 @@ async def run_parts(
     start_background_services(background, undo)
     undo.push_async_callback(parts.socket_server.shutdown)
     if _may_outlive_its_release(parts):
-        registered().load()
+        registered().load(LATE_ROOMS)
     else:
-        registered().keep_descriptor()
+        registered().keep_descriptor(LATE_ROOMS)
     return RunningBroker(parts=parts, end_points=end_points)
 
 
@@ -161,9 +164,8 @@ async def _follow_settings(parts: BrokerParts, undo: AsyncExitStack) -> None:
     passwords = StoredPasswords(parts.storage.config.security)
     configs = ZkEntityConfigs(parts.storage.zk)
     await passwords.encrypt_again(configs, parts.storage.identity.broker_id)
+    await parts.quotas.start()
     undo.push_async_callback(parts.quotas.stop)
-    await parts.limited.start()
-    undo.push_async_callback(parts.limited.stop)
     await parts.data.dynamic_configs.start()
     undo.push_async_callback(parts.data.dynamic_configs.stop)
     if parts.tls is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes, Participation
+from kbroker.coordinator.transaction.participation import Codes, Participation
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.model import TopicPartition

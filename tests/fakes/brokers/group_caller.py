@@ -18,6 +18,7 @@ from tests.fakes.brokers.group_broker import LISTENER, GroupBroker
 from tests.fakes.clusters.peers import no_peers
 from tests.fakes.requests.denying_authorizer import ask
 from tests.fakes.requests.received_answers import received
+from tests.fakes.requests.transactional import Transactional
 
 
 class GroupCaller:
@@ -27,9 +28,7 @@ class GroupCaller:
         self.services = Services(
             replicas=LedEverywhere(),
             groups=self.broker.groups,
-            transactions=None,
-            markers=None,
-            participation=self.transactions,
+            transactional=Transactional(participation=self.transactions),
             metadata=self.broker.metadata,
             topics=None,
             configs=None,

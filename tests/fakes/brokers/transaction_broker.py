@@ -11,13 +11,14 @@ from typing import Any
 
 from kbroker.config.transaction_config import TransactionConfig
 from kbroker.coordinator.transaction.markers import SendMarkers, TransactionMarkers
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.coordinator.transaction.records import (
     expired_record,
     read_transaction,
     read_transaction_log_key,
     transaction_record,
 )
-from kbroker.coordinator.transaction.transaction import NO_PRODUCER, Producer, Transaction
+from kbroker.coordinator.transaction.transaction import Transaction
 from kbroker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
     TransactionServices,

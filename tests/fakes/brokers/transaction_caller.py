@@ -30,7 +30,7 @@ class TransactionCaller:
         groups = GroupCaller(GroupBroker()).services
         self.services = replace(
             groups,
-            transactions=self.broker.coordinator,
+            transactional=groups.transactional._replace(coordinator=self.broker.coordinator),
             metadata=self.broker.metadata,
             producer_ids=self.broker.ids,
             peers=peers,

@@ -133,9 +133,7 @@ class CopyingBroker:
             Services(
                 replicas=self.replicas,
                 groups=nothing,
-                transactions=nothing,
-                markers=nothing,
-                participation=nothing,
+                transactional=nothing,
                 metadata=self.metadata,
                 topics=nothing,
                 configs=nothing,

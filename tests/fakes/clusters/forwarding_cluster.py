@@ -74,9 +74,7 @@ class ForwardingBroker(FakeBroker):
         self.services = Services(
             replicas=nothing,
             groups=nothing,
-            transactions=nothing,
-            markers=nothing,
-            participation=nothing,
+            transactional=nothing,
             metadata=self.metadata,
             topics=self.topics,
             configs=self.configs,

@@ -14,19 +14,13 @@ from kbroker.apis.produce_validation import transactional_batch
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import (
-    AddPartitionsToTxnManager,
-    Codes,
-    Participation,
-)
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
 from kbroker.coordinator.transaction.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction.markers import SendMarkers
-from kbroker.coordinator.transaction.transaction import (
-    NO_PRODUCER,
-    Producer,
-    Transaction,
-)
+from kbroker.coordinator.transaction.participation import Codes, Participation
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
+from kbroker.coordinator.transaction.transaction import Transaction
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, Broker, TopicPartition

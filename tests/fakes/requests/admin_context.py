@@ -47,9 +47,7 @@ class AdminClient:
         return Services(
             replicas=nothing,
             groups=nothing,
-            transactions=nothing,
-            markers=nothing,
-            participation=nothing,
+            transactional=nothing,
             metadata=self.broker.metadata,
             topics=self.broker.topics,
             configs=self.broker.configs,

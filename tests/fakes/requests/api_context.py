@@ -16,6 +16,7 @@ from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 from tests.fakes.clusters.peers import no_peers
 from tests.fakes.requests.received_answers import received
+from tests.fakes.requests.transactional import Transactional
 from tests.fakes.running.loop_turns import counting_turns
 
 MARKER_TIMEOUT_MS = 1_000
@@ -59,15 +60,15 @@ class ApiCaller:
         self.services = Services(
             replicas=cluster.replicas,
             groups=None,
-            transactions=None,
-            markers=MarkerWriter(
-                cluster.replicas.hosted,
-                cluster.replicas.appends,
-                self.end_group_transaction,
-                cluster.time.now_ms,
-                MARKER_TIMEOUT_MS,
+            transactional=Transactional(
+                markers=MarkerWriter(
+                    cluster.replicas.hosted,
+                    cluster.replicas.appends,
+                    self.end_group_transaction,
+                    cluster.time.now_ms,
+                    MARKER_TIMEOUT_MS,
+                ),
             ),
-            participation=None,
             metadata=cluster.metadata,
             topics=self.topics,
             configs=None,

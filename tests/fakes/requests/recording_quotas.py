@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbroker.quotas.client_limits import ClientQuotaType
 from kbroker.quotas.client_quota_manager import ClientAccount
+from kbroker.quotas.quota_keys import ClientQuotaType
 
 
 class RecordingQuotas:

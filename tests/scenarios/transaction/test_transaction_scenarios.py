@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.coordinator.transaction.transaction import NO_PRODUCER, Producer
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from tests.fakes.clusters.transaction_cluster import Client, TransactionCluster

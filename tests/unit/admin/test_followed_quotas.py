@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.followed_quotas import FollowedQuotas
-from kbroker.quotas.client_limits import ClientLimits, ClientQuotaType
+from kbroker.quotas.client_limits import ClientLimits
+from kbroker.quotas.quota_keys import ClientQuotaType
+from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.zk_utils import ZkUtils
@@ -39,7 +42,8 @@ class Cluster:
             lambda: self.changes.append(len(self.limits)),
             self._find_address,
         )
-        self.quotas.follow(self.manager)
+        for entity_type in (zk_paths.USER_CONFIGS, zk_paths.CLIENT_CONFIGS, zk_paths.IP_CONFIGS):
+            self.manager.add_handler(entity_type, partial(self.quotas.changed, entity_type))
 
     def _put_address(self, address: str | None, per_s: int | None) -> None:
         if per_s is None:

@@ -28,7 +28,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Message, response_class
-from kbroker.quotas.client_limits import ClientQuotaType
+from kbroker.quotas.quota_keys import ClientQuotaType
 from tests.fakes.requests.recording_quotas import RecordingQuotas
 from tests.fakes.requests.recording_replier import local_connection, request_of
 

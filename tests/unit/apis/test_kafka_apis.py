@@ -39,9 +39,7 @@ def apis_with(handler: Callable[[RequestContext, Any], Any]) -> KafkaApis:
     services = Services(
         replicas=nothing,
         groups=nothing,
-        transactions=nothing,
-        markers=nothing,
-        participation=nothing,
+        transactional=nothing,
         metadata=nothing,
         topics=nothing,
         configs=nothing,

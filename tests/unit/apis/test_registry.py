@@ -31,16 +31,24 @@ def test_a_handler_is_imported_at_the_first_request_for_it() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("asked", ["registered()[18]", "registered().listed()"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "registered()[18]",
+        "registered().listed()",
+        "registered().imported(lambda: __import__('kbroker.quotas.rate'))",
+    ],
+)
 def test_a_kept_descriptor_reads_what_is_left_once_there_is_no_other(asked: str) -> None:
     program = (
-        "import os, resource; from kbroker.apis.registry import registered; "
+        "import os, resource, sys; from kbroker.apis.registry import registered; "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)); "
-        "apis = registered(); apis.keep_descriptor(); taken = []\n"
+        "apis = registered(); apis.keep_descriptor(['kbroker.quotas.rate']); taken = []\n"
         "while True:\n"
         "    try: taken.append(os.open(os.devnull, os.O_RDONLY))\n"
         "    except OSError: break\n"
-        f"{asked}; loaded = len([apis[key] for key in apis]); print(loaded, len(apis.listed()))"
+        f"{asked}; assert 'kbroker.quotas.rate' in sys.modules; "
+        "loaded = len([apis[key] for key in apis]); print(loaded, len(apis.listed()))"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 

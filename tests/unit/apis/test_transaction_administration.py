@@ -20,6 +20,7 @@ from tests.fakes.clusters.replication_cluster import ReplicationCluster
 from tests.fakes.requests.api_context import ApiCaller, connection
 from tests.fakes.requests.denying_authorizer import ask, services_without
 from tests.fakes.requests.received_answers import received
+from tests.fakes.requests.transactional import Transactional
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 
@@ -34,7 +35,7 @@ def broker() -> TransactionBroker:
 
 @pytest.fixture
 def services(broker: TransactionBroker, cluster: ReplicationCluster) -> Services:
-    return replace(ApiCaller(cluster).services, transactions=broker.coordinator)
+    return replace(ApiCaller(cluster).services, transactional=Transactional(broker.coordinator))
 
 
 async def described(services: Services, *names: str) -> list[Any]:

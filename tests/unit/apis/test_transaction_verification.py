@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.transaction_verification import Joining, refused_partitions
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Participation
+from kbroker.coordinator.transaction.participation import Participation
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerStateManager
 from kbroker.log.producers.verification import TransactionalBatch
@@ -17,6 +17,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.header import RequestHeader
 from tests.fakes.clusters.replication_cluster import ReplicationCluster
 from tests.fakes.requests.api_context import ApiCaller, connection
+from tests.fakes.requests.transactional import Transactional
 
 T = TopicPartition("t", 0)
 BATCH = TransactionalBatch(7, 0, 0)
@@ -49,7 +50,9 @@ def test_who_comes_no_more_is_forgotten(
     cluster.lead("t").log.producer_state = producers  # type: ignore[misc]
     state = producers.begin_verification(BATCH, 0)
     assert state is not None
-    services: Any = replace(call.services, participation=Coordinators(code))  # type: ignore[arg-type]
+    services: Any = replace(
+        call.services, transactional=Transactional(participation=Coordinators(code))
+    )
     ctx = RequestContext(RequestHeader(0, 11, 1, None), connection(), services)
 
     refused = refused_partitions(ctx, "x", {T: BATCH}, Joining.ABORTABLE)
@@ -66,7 +69,7 @@ def test_nobody_is_asked_about_an_epoch_that_is_over(
     producers = ProducerStateManager(T)
     producers.load([ProducerStateEntry(7, producer_epoch=1)], 0)
     cluster.lead("t").log.producer_state = producers  # type: ignore[misc]
-    services: Any = replace(call.services, participation=None)  # type: ignore[arg-type]
+    services: Any = call.services
     ctx = RequestContext(RequestHeader(0, 11, 1, None), connection(), services)
 
     refused = refused_partitions(ctx, "x", {T: BATCH}, how)

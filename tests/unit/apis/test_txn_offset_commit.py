@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Participation
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.participation import Participation
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.acl.acl import CLUSTER, AclOperation
 from kbroker.apis import write_txn_markers
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kbroker.protocol.messages.write_txn_markers import (

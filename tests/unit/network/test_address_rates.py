@@ -81,8 +81,8 @@ async def test_a_connection_beyond_the_rate_is_closed_after_a_pause_and_counts_n
         SocketServerConfig(), [end_point], lambda _: None, SystemClock(), unserved=UnservedClients()
     )  # type: ignore[arg-type,return-value]
     (bound,) = await server.start()
-    server.quotas.addresses = AddressRates(Windows(2, 20))
-    server.quotas.addresses.put("127.0.0.1", 50)  # one in a window
+    rates = server.quotas.addresses = AddressRates(Windows(2, 20))
+    rates.put("127.0.0.1", 50)  # one in a window
     streams = [await asyncio.open_connection("127.0.0.1", bound.port) for _ in range(3)]
     assert [await reader.read() for reader, _ in streams[1:]] == [b"", b""]  # both are closed
     await until(lambda: server.processor.connections == 1)
@@ -100,9 +100,9 @@ async def test_a_connection_beyond_the_rate_is_closed_after_a_pause_and_counts_n
     assert re.search(r"closing a connection from 127.0.0.1 in \d+ ms: too many came", caplog.text)
 
     monkeypatch.setattr(acceptor, "THROTTLED_MAX", 1)
-    server.quotas.addresses.put("127.0.0.1", 0)
-    server.quotas.addresses = AddressRates(Windows(2, 60_000))
-    server.quotas.addresses.put("127.0.0.1", 0)
+    rates.put("127.0.0.1", 0)
+    rates = server.quotas.addresses = AddressRates(Windows(2, 60_000))
+    rates.put("127.0.0.1", 0)
     streams += [await asyncio.open_connection("127.0.0.1", bound.port) for _ in range(2)]
     assert await streams[-1][0].read() == b""  # the first one waits, until the broker ends
     await server.shutdown()

@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from kbroker.quotas.client_limits import ClientLimits, ClientQuotaType, Limit, Tags
+from kbroker.quotas.client_limits import ClientLimits, Limit, Tags
 from kbroker.quotas.quota_entity import DEFAULT, EntityName, QuotaEntity
+from kbroker.quotas.quota_keys import ClientQuotaType
 
 KINDS = list(ClientQuotaType)
 USERS: list[EntityName] = ["ann", "bob", DEFAULT, None]

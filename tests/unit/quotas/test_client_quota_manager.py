@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kbroker.quotas import client_quota_manager
-from kbroker.quotas.client_limits import ClientLimits, ClientQuotaType
+from kbroker.quotas.client_limits import ClientLimits
 from kbroker.quotas.client_quota_manager import (
     IDLE_MS,
     LONGEST_KEPT,
@@ -19,6 +19,7 @@ from kbroker.quotas.client_quota_manager import (
     RateQuota,
 )
 from kbroker.quotas.quota_entity import DEFAULT, QuotaEntity
+from kbroker.quotas.quota_keys import ClientQuotaType
 from kbroker.quotas.rate import LONGEST_THROTTLE_MS, Windows
 
 ANN, ANYBODY = QuotaEntity(user="ann"), QuotaEntity(user=DEFAULT)

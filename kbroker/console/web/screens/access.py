@@ -14,13 +14,11 @@ from kbroker.console.web.parts import Column, pager, search_form, size, subject_
 from kbroker.console.web.routes import WebRoute
 from kbroker.console.web.web_request import WebRequest
 from kbroker.http.answers import Answer
-from kbroker.quotas.quota_entity import (
-    CLIENT_ID,
+from kbroker.quotas.quota_entity import CLIENT_ID, IP, USER
+from kbroker.quotas.quota_keys import (
     CONSUMER_BYTE_RATE,
-    IP,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
-    USER,
 )
 
 PATH: Final = "/access"

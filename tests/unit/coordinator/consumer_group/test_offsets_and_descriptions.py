@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from tests.fakes.brokers.consumer_groups import MemberOf, consumer_groups, topic

@@ -33,7 +33,7 @@ from kbroker.coordinator.group.unserved_records import OF_CONSUMER_GROUPS
 from kbroker.coordinator.runtime.batch_append import METADATA_BATCH, OFFSET_BATCH
 from kbroker.coordinator.runtime.partition_replay import PartitionReplay
 from kbroker.coordinator.runtime.versioned_record import versioned
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.record.record_batch import (
     BatchOptions,

@@ -14,7 +14,7 @@ import pytest
 from kbroker.coordinator.group.coordinated_group import Committer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from kbroker.coordinator.transaction.add_partitions_to_txn_manager import (
-    AddPartitionsToTxnManager,
-    Codes,
-    Participation,
-)
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from kbroker.coordinator.transaction.participation import Codes, Participation
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import (

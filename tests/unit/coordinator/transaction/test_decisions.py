@@ -17,12 +17,11 @@ from kbroker.coordinator.transaction.decisions import (
     verified,
     with_partitions,
 )
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
 from kbroker.coordinator.transaction.transaction import (
-    NO_PRODUCER,
     NOT_STARTED,
     WITH_EPOCHS,
     WITHOUT_EPOCHS,
-    Producer,
     Transaction,
     TransactionState,
 )

@@ -15,13 +15,13 @@ from kbroker.coordinator.transaction.decisions import (
     ended_with_epoch,
     needs_next_producer_id,
 )
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.coordinator.transaction.records import read_transaction, transaction_record
 from kbroker.coordinator.transaction.transaction import (
     LAST_EPOCH,
     NOT_STARTED,
     WITH_EPOCHS,
     WITHOUT_EPOCHS,
-    Producer,
     Transaction,
     TransactionState,
 )

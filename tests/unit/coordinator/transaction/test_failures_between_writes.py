@@ -9,8 +9,9 @@ from unittest.mock import patch
 import pytest
 
 from kbroker.coordinator.transaction.endings import SEND_AGAIN_MS
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.coordinator.transaction.store import LOOK_AGAIN_MS, WRITE_AGAIN_MS
-from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
+from kbroker.coordinator.transaction.transaction import Transaction, TransactionState
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.record.record_batch import Record, build

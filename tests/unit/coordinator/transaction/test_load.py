@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.coordinator.transaction.records import expired_record, transaction_record
-from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
+from kbroker.coordinator.transaction.transaction import Transaction, TransactionState
 from kbroker.errors import ErrorCode
 from kbroker.record.record_batch import Record, build
 from tests.fakes.brokers.group_broker import OffsetsLog

@@ -14,7 +14,7 @@ from kbroker.coordinator.transaction.marker_sender import (
     TransactionMarkerSender,
 )
 from kbroker.coordinator.transaction.markers import TransactionMarkers
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC, Broker, TopicPartition
 from kbroker.protocol.messages.write_txn_markers import (

@@ -8,13 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
-from kbroker.coordinator.transaction.transaction import (
-    NO_PRODUCER,
-    NOT_STARTED,
-    Producer,
-    Transaction,
-    TransactionState,
-)
+from kbroker.coordinator.transaction.producer import NO_PRODUCER, Producer
+from kbroker.coordinator.transaction.transaction import NOT_STARTED, Transaction, TransactionState
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.java_hash import java_hash
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition

@@ -18,7 +18,8 @@ from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
-from kbroker.coordinator.transaction.transaction import NO_PRODUCER, TransactionState
+from kbroker.coordinator.transaction.producer import NO_PRODUCER
+from kbroker.coordinator.transaction.transaction import TransactionState
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
