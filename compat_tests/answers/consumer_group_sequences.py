@@ -189,6 +189,10 @@ def _two() -> Sequences:
         "two: an answer was lost, and nothing said of it": (
             *both, beat("a"), taken, beat("a", "-1"), describe(),
         ),
+        "two: a copy of what the second has sent before takes the news": (
+            *both, beat("a"), taken, join("b", "t6"), beat("b"), beat("b"), describe(),
+            beat("b", **{**_FIRST, "topics": ["t6"]}),
+        ),
         "two: the first joins again": (*both, join("a", "t6"), beat("b"), beat("a"), describe()),
         "two: with other topics": (
             join("a", "t6"), join("b", "t3"), beat("a"), beat("b"), describe(),

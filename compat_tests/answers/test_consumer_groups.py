@@ -19,5 +19,5 @@ def test_consumer_groups_are_answered_for_as_apache_kafka_answers_for_them(targe
     with kbroker(*OPTIONS) as bootstrap:
         ours = play(bootstrap, sequences(), 0)
 
-    assert len(ours) == 210
+    assert len(ours) == 211
     assert unexplained(ours, json.loads(RECORDED.read_text()), DIFFERENT) == []

@@ -50,14 +50,21 @@ def test_the_line_about_recovery_is_the_one_that_is_printed() -> None:
     assert shown == [f"{describe(progress, 0.4)}\n"]
 
 
+SHARED_MAINS = {
+    "cluster_simulation.main(": "cluster_simulation.py",
+    "SeededHistories(": "seeded_histories.py",
+}
+
+
 def test_every_named_hunt_is_there() -> None:
     assert len(HUNTS) >= 7
     for command in HUNTS:
         module = ROOT / command.split()[2].replace(".", "/")
         file = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
         source = file.read_text(encoding="utf-8")
-        if "cluster_simulation.main(" in source:
-            source += (ROOT / "tests/faults/cluster_simulation.py").read_text(encoding="utf-8")
+        for called, home in SHARED_MAINS.items():
+            if called in source:
+                source += (ROOT / "tests/faults" / home).read_text(encoding="utf-8")
         assert [o for o in re.findall(OPTION, command) if f'"{o}"' not in source] == []
 
 

@@ -225,6 +225,13 @@ class GroupLaws:
 
     # ---- at rest
 
+    def is_at_rest(self) -> bool:
+        try:
+            self.at_rest()
+        except AssertionError:
+            return False
+        return True
+
     def at_rest(self) -> None:
         group = self.group()
         live = [client for client in self._history.clients if not client.is_gone]

@@ -180,8 +180,9 @@ class Members:
     # ---- the end
 
     def come_to_rest(self) -> None:
-        """Let all say everything again, as Kafka lets a member that is behind by an epoch ask without
-        it, and then tells it nothing. One of them gives nothing up any more, until it is fenced.
+        """Let all say everything again, as what they were to be told may have gone to nobody, and
+        Kafka also lets a member that is behind by an epoch ask without it, and then tells it
+        nothing. One of them gives nothing up any more, until it is fenced.
         """
         for client in self.live:
             client.says_all = True

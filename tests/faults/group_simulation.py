@@ -6,19 +6,24 @@ killed, or another one takes its place.
     python -m tests.faults.group_simulation --seeds 1-3000
     python -m tests.faults.group_simulation --seeds 17 --trace
 
-Everything follows from the seed and the number of steps. Laws: no partition has two owners; epochs
+Everything follows from the seed. Laws: no partition has two owners; epochs
 never go back, and none that is over is accepted; who is alive is not missed; what was answered is
 stored; memory is what the log says; acknowledged offsets stay (group_commits); left alone, every
 member reaches its target.
+
+The last law has the limit of the protocol, which tells a member once what to read. If that answer
+reaches nobody, the member asks by saying everything, as clients do after each error. But a copy of
+a heartbeat that its client has given up, on a connection that it has closed, may come to the
+coordinator after the one that the client sent instead, and take the news with its answer: Apache
+Kafka 4.3.1 then says nothing more to the member, and so does kbroker. So whatever is on its way
+arrives before the calm, and at its beginning all say everything.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -35,11 +40,17 @@ from tests.faults.group_commits import Commits
 from tests.faults.group_laws import GroupLaws
 from tests.faults.group_members import TOPICS, Members
 from tests.faults.group_replicas import FickleReplicas
+from tests.faults.seeded_histories import SeededHistories
 
-STEPS = 80
+_STEPS = 80
 _TURNS = 4
-_CALM_ROUNDS = 40
 _HEARTBEAT_MS = 5_000
+# Rounds of a heartbeat each in which all is calm. The longest way to a target takes the more: a
+# member that is gone is missed after a session (9); one that gives nothing up is fenced after its
+# time to rebalance (5), and joins again (1); each of the three epochs waits for the interval of
+# targets (2); then somebody gives up, says so, and another one is told and begins (4).
+_CALM_ROUNDS = 20
+_MOST_CALM_ROUNDS = 27
 _EXPIRY = {"offsets_retention_minutes": 1, "offsets_retention_check_interval_ms": 20_000}
 
 
@@ -56,9 +67,9 @@ class GroupHistory:
 
     max_size = 5
 
-    def __init__(self, seed: int, steps: int = STEPS, *, is_told: bool = False) -> None:
+    def __init__(self, seed: int, *, is_told: bool = False) -> None:
         self.random = Random(f"group/{seed}")
-        self._steps, self._is_told = steps, is_told
+        self._is_told = is_told
         self.time = VirtualTime()
         self.settings = Settings(45_000, _HEARTBEAT_MS, self.random.choice((0, 1000)))
         self._large = self.random.choice((5, 10_000))
@@ -81,7 +92,7 @@ class GroupHistory:
         for _ in range(3):
             self.members.join()
             await self.turns()
-        for _ in range(self._steps):
+        for _ in range(_STEPS):
             await self._step()
             self._check()
         await self._come_to_rest()
@@ -291,15 +302,21 @@ class GroupHistory:
             each.replicas.is_calm = True
             self.hear(each)
         self.line.loss = self.line.lateness = 0.0
+        await self._all_arrive()
         self.members.come_to_rest()
-        for number in range(_CALM_ROUNDS):
-            if number == _CALM_ROUNDS // 2:
-                self.laws.at_rest()
-                self._grow_all_topics()
+        await self._rest()
+        self._grow_all_topics()
+        await self._rest()
+        assert not self.commits.transactions, "a transaction never ended"
+
+    async def _rest(self) -> None:
+        """Let everything go on until all members must have reached their targets."""
+        for number in range(_MOST_CALM_ROUNDS):
             await self._calm_round()
             self._check()
+            if number + 1 >= _CALM_ROUNDS and self.laws.is_at_rest():
+                return
         self.laws.at_rest()
-        assert not self.commits.transactions, "a transaction never ended"
 
     def _grow_all_topics(self) -> None:
         """Topics grow, and those that are not there come."""
@@ -309,7 +326,7 @@ class GroupHistory:
                 self.cluster.grow(name, 1 if before is None else before[1] + 1)
             )
 
-    async def _calm_round(self) -> None:
+    async def _all_arrive(self) -> None:
         while self.coordinator.replicas.wake():
             await self.turns()
         while self._computing:
@@ -318,6 +335,9 @@ class GroupHistory:
         while self.members.arrive_late():
             await self.turns()
         self.members.take_answers()
+
+    async def _calm_round(self) -> None:
+        await self._all_arrive()
         self.commits.end_transaction()
         await self.members.all_beat()
         self.time.advance(_HEARTBEAT_MS)
@@ -333,52 +353,12 @@ def _matches(
     }
 
 
-def play(seed: int, steps: int = STEPS, *, is_told: bool = False) -> str | None:
-    """Return what is wrong with a seed."""
+async def _run(seed: int, is_told: bool) -> None:
     load_library()  # of patterns: the first one would wait for it, in the first history alone
-    history = GroupHistory(seed, steps, is_told=is_told)
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(history.run())
-    except AssertionError as error:
-        if is_told:
-            raise
-        return str(error) or repr(error)
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
-    return None
+    await GroupHistory(seed, is_told=is_told).run()
 
 
-def hunt(seeds: range, *, stops: bool = False) -> list[str]:
-    """Return what is wrong with these seeds, of the first one alone if it `stops` there."""
-    violations = []
-    for seed in seeds:
-        found = play(seed)
-        if found is not None:
-            violations.append(f"seed {seed}: {found.splitlines()[0]}")
-            if stops:
-                break
-    return violations
-
-
-def main() -> int:
-    """Hunt, or follow one seed."""
-    parser = ArgumentParser(prog="python -m tests.faults.group_simulation")
-    parser.add_argument("--seeds", default="1-100")
-    parser.add_argument("--trace", action="store_true")
-    given = parser.parse_args()
-    logging.disable(logging.ERROR)
-    first, _, last = given.seeds.partition("-")
-    if given.trace:
-        play(int(first), is_told=True)
-        return 0
-    violations = hunt(range(int(first), int(last or first) + 1))
-    print(*violations, f"{len(violations)} violations", sep="\n")
-    return 1 if violations else 0
-
+HISTORIES = SeededHistories("tests.faults.group_simulation", _run)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(HISTORIES.main())

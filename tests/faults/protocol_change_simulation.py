@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import sys
-from argparse import ArgumentParser
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -33,8 +30,9 @@ from tests.fakes.brokers.group_broker import GroupBroker, OffsetsLog
 from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.group_replicas import FickleReplicas
 from tests.faults.protocol_change_clients import GROUP, Classic, New, Process
+from tests.faults.seeded_histories import SeededHistories
 
-STEPS = 80
+_STEPS = 80
 _PARTITIONS = 4  # of topic t
 _TURNS = 4
 _CALM_ROUNDS = 60
@@ -55,9 +53,9 @@ class History:
         self._made = 0
         self._lead(OffsetsLog())
 
-    async def run(self, steps: int = STEPS) -> None:
+    async def run(self) -> None:
         """Play it. AssertionError where a law is broken."""
-        for _ in range(steps):
+        for _ in range(_STEPS):
             happens = self.random.choices(
                 (self._come, self._act, self._wake, self._pass_time, self._leave, self._vanish,
                  self._kill),
@@ -312,53 +310,11 @@ def _short(answer: Any) -> str:
     return f"{type(answer).__name__} {code} {shown}"
 
 
-def play(seed: int, steps: int = STEPS, *, is_told: bool = False) -> str | None:
-    """Return what is wrong with a seed."""
-    loop = asyncio.new_event_loop()
-
-    async def run() -> None:
-        await History(seed, is_told=is_told).run(steps)
-
-    try:
-        loop.run_until_complete(run())
-    except AssertionError as error:
-        if is_told:
-            raise
-        return str(error) or repr(error)
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
-    return None
+async def _run(seed: int, is_told: bool) -> None:
+    await History(seed, is_told=is_told).run()
 
 
-def violations(seeds: range) -> Iterator[str]:
-    """Yield what is wrong with these seeds, as it is found."""
-    for seed in seeds:
-        found = play(seed)
-        if found is not None:
-            yield f"seed {seed}: {found.splitlines()[0]}"
-
-
-def main() -> int:
-    """Hunt, or follow one seed."""
-    parser = ArgumentParser(prog="python -m tests.faults.protocol_change_simulation")
-    parser.add_argument("--seeds", default="1-100")
-    parser.add_argument("--trace", action="store_true")
-    given = parser.parse_args()
-    logging.disable(logging.ERROR)
-    first, _, last = given.seeds.partition("-")
-    if given.trace:
-        play(int(first), is_told=True)
-        return 0
-    count = 0
-    for each in violations(range(int(first), int(last or first) + 1)):
-        print(each, flush=True)
-        count += 1
-    print(f"{count} violations")
-    return 1 if count else 0
-
+HISTORIES = SeededHistories("tests.faults.protocol_change_simulation", _run)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(HISTORIES.main())

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, answer_at_rest, heartbeat
 from kbroker.coordinator.group import consumer_group_requests
-from tests.faults.group_simulation import hunt
+from tests.faults.group_simulation import HISTORIES
 
 
 def test_answers_at_rest_are_those_of_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,5 +34,5 @@ def test_answers_at_rest_are_those_of_the_long_way(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(consumer_group_requests, "answer_at_rest", both)
 
-    assert hunt(range(1, 15)) == []
+    assert list(HISTORIES.violations(range(1, 15))) == []
     assert len(seen) > 100
