@@ -50,6 +50,7 @@ class MadeUpUsers:
         self._users: dict[str, _Forms] = {}
         self._counts: Counter[_Forms] = Counter()
         self._drawn_from: tuple[_Forms, ...] = _WITHOUT_USERS
+        self._texts = _texts(_WITHOUT_USERS)
 
     def put(self, name: str, credentials: Mapping[str, ScramCredential]) -> None:
         """Note the credentials that a user has now, by mechanism; none: the user is gone."""
@@ -62,6 +63,7 @@ class MadeUpUsers:
         self._counts = +self._counts
         if self._counts.keys() != set(self._drawn_from):
             self._drawn_from = tuple(sorted(self._counts)[:_FORMS_MAX]) or _WITHOUT_USERS
+            self._texts = _texts(self._drawn_from)
 
     def credential(self, key: bytes, mechanism: ScramMechanism, name: str) -> ScramCredential:
         """Make up a credential that no password fits. `key` is secret, the same at all brokers and
@@ -82,11 +84,19 @@ class MadeUpUsers:
         """The forms of a name that is nobody's: when some come, names change to these only, and
         when some go, only their names change.
         """
+        texts = self._texts
+        if len(texts) == 1:
+            return self._drawn_from[0]
 
-        def rank(forms: _Forms) -> bytes:
-            return hmac.digest(key, f"{[*map(tuple, forms)]}\0{name}".encode(), "sha256")
+        def rank(text: str) -> bytes:
+            return hmac.digest(key, f"{text}\0{name}".encode(), "sha256")
 
-        return max(self._drawn_from, key=rank)
+        return texts[max(texts, key=rank)]
+
+
+def _texts(drawn_from: tuple[_Forms, ...]) -> dict[str, _Forms]:
+    """The forms by what is signed of them."""
+    return {str([*map(tuple, forms)]): forms for forms in drawn_from}
 
 
 def _forms(credentials: Mapping[str, ScramCredential]) -> _Forms | None:

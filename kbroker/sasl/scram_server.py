@@ -111,5 +111,6 @@ class ScramServer:
         signature = self._mechanism.mac(credential.stored_key, message)
         if len(proof) != len(signature):
             return False
-        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        both = int.from_bytes(proof, "big") ^ int.from_bytes(signature, "big")
+        client_key = both.to_bytes(len(proof), "big")
         return hmac.compare_digest(self._mechanism.hashed(client_key), credential.stored_key)
