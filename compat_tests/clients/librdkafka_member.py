@@ -1,6 +1,6 @@
 """A member of a group that says what it does, a line each, until standard input ends, as Member.java:
 
-python -m compat_tests.clients.librdkafka_member BOOTSTRAP TOPIC GROUP PROTOCOL NAME
+python -m compat_tests.clients.librdkafka_member BOOTSTRAP TOPIC GROUP PROTOCOL NAME ASSIGNOR
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-CLASSIC = {
-    "heartbeat.interval.ms": 500,
-    "session.timeout.ms": 10_000,
-    "partition.assignment.strategy": "cooperative-sticky",
-}
+CLASSIC = {"heartbeat.interval.ms": 500, "session.timeout.ms": 10_000}
 
 
 def say(line: str) -> None:
@@ -28,21 +24,23 @@ def numbers(places: list[TopicPartition]) -> str:
     return ",".join(str(place.partition) for place in places)
 
 
-def main(bootstrap: str, topic: str, group: str, protocol: str, name: str) -> None:
-    """Read and commit."""
+def main(bootstrap: str, topic: str, group: str, protocol: str, name: str, assignor: str) -> None:
+    """Read and commit. The assignor counts in the classic protocol."""
+    classic = {**CLASSIC, "partition.assignment.strategy": assignor}
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol,
         "client.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False,
-        "max.poll.interval.ms": 20_000, **(CLASSIC if protocol == "classic" else {}),
+        "max.poll.interval.ms": 20_000, **(classic if protocol == "classic" else {}),
     })  # fmt: skip
     ends = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ends.set()), daemon=True).start()
-    consumer.subscribe(
+    say("here")
+    consumer.subscribe(  # and the client then does what the assignor's way is, at once or bit by bit
         [topic],
-        on_assign=lambda member, places: (say(f"got {numbers(places)}"), member.incremental_assign(places)),
-        on_revoke=lambda member, places: (say(f"lost {numbers(places)}"), member.incremental_unassign(places)),
-        on_lost=lambda member, places: (say(f"lost {numbers(places)}"), member.incremental_unassign(places)),
-    )  # fmt: skip
+        on_assign=lambda _, places: say(f"got {numbers(places)}"),
+        on_revoke=lambda _, places: say(f"lost {numbers(places)}"),
+        on_lost=lambda _, places: say(f"lost {numbers(places)}"),
+    )
     while not ends.is_set():
         read(consumer, topic)
     consumer.close()

@@ -86,6 +86,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="kbroker", choices=("kbroker", "kafka-4.3.1"))
     parser.add_argument("--clients", default="java,librdkafka,franz-go",
                         help="one that stands there twice is taken twice as often")  # fmt: skip
+    parser.add_argument("--assignor", choices=("cooperative-sticky", "range"),
+                        help="of the members of the classic protocol")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="DIR",
                         help="leave the brokers' and the members' files there")  # fmt: skip
@@ -106,7 +108,7 @@ def group_of(given: argparse.Namespace) -> Iterator[tuple[Ledger, Brokers | None
         else:
             bootstrap, _ = end.enter_context(apache_kafka.broker(settings=_SETTINGS))
         create_topic(bootstrap, TOPIC, given.partitions)
-        ledger = Ledger(bootstrap, given.partitions, logs)
+        ledger = Ledger(bootstrap, given.partitions, logs, given.assignor)
         end.callback(ledger.close)
         yield ledger, brokers
 

@@ -180,6 +180,9 @@ def hunt(*words: str) -> list[str]:
         "--kills", action="store_true", help="kill -9 some members that are replaced"
     )
     add_options(parser)
+    # Where librdkafka assigns by its cooperative-sticky, data of its own go with the partitions, and a
+    # group that has such is not changed, also by Apache Kafka.
+    parser.set_defaults(assignor="range")
     given = parser.parse_args(words)
     with group_of(given) as (ledger, _):
         Changes(given, ledger).play()

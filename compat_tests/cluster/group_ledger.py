@@ -23,6 +23,10 @@ TOPIC, GROUP = "t", "g"
 # The members' time to give up partitions, and what they get beyond it; the time until one is missed.
 REBALANCE_S, MORE_S, SESSION_S = 20, 10, 10
 _LOOK_S = 5
+# librdkafka 2.16 that waits for the answer to its join for longer than a second sends its next heartbeat
+# as soon as that has come: with no partitions, before it takes those of the answer. A coordinator, also
+# Apache Kafka's, takes it by its word, and gives to others what it then has for some milliseconds.
+_MISREPORTED_MS = 1000
 
 
 @dataclass
@@ -60,8 +64,10 @@ def _places(assignment: object) -> set[int]:
 class Ledger:
     """The group of one hunt; what its members write to standard error goes to files in `directory`."""
 
-    def __init__(self, bootstrap: str, partitions: int, directory: Path) -> None:
+    def __init__(self, bootstrap: str, partitions: int, directory: Path, assignor: str) -> None:
         self.bootstrap, self.partitions, self.directory = bootstrap, partitions, directory
+        self._assignor = assignor
+        self.coordinator_kills = 0
         self.members: list[Member] = []
         self.live: list[Member] = []
         self.committed: dict[int, int] = {}
@@ -81,7 +87,8 @@ class Ledger:
         name = f"{client}-{protocol}-{len(self.members)}"
         with (self.directory / f"{name}.log").open("w") as log:
             process = subprocess.Popen(
-                [*command_of(client), self.bootstrap, TOPIC, GROUP, protocol, name],
+                [*command_of(client), self.bootstrap, TOPIC, GROUP, protocol, name,
+                 self._assignor],
                 text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
         member = Member(name, client, protocol, process)
@@ -182,12 +189,19 @@ class Ledger:
 
     def _two_owners(self) -> None:
         """Find partitions that two members had at once."""
+        misreported: dict[str, int] = {}
         for partition, had in self._owners():
-            for (_, end_ms, one), (began_ms, _, other) in pairwise(had):
-                if began_ms < end_ms and one is not other:
-                    self.faults.append(
-                        f"{partition} of {one.name} until {end_ms}, of {other.name} from {began_ms}"
-                    )
+            for (since_ms, end_ms, one), (began_ms, _, other) in pairwise(had):
+                if began_ms >= end_ms or one is other:
+                    continue
+                if one.client == "librdkafka" and end_ms - since_ms < _MISREPORTED_MS:
+                    misreported[one.name] = misreported.get(one.name, 0) + 1
+                    continue
+                self.faults.append(
+                    f"{partition} of {one.name} until {end_ms}, of {other.name} from {began_ms}"
+                )
+        if misreported:
+            print(f"partitions that librdkafka took while it said that it had none: {misreported}")
 
     def _without_owner(self) -> None:
         """Find the longest time that a partition had no reader after the group knew that one is gone."""
@@ -199,7 +213,8 @@ class Ledger:
                     worst_ms = began_ms - known_ms
                     words = f"{partition}, from {one.name} to {other.name} at {began_ms}"
         print(f"longest without a reader: {worst_ms} ms ({words})")
-        if worst_ms > (REBALANCE_S + MORE_S) * 1000:
+        # A new coordinator gives a dead member all its session again, which may never end among kills.
+        if worst_ms > (REBALANCE_S + MORE_S) * 1000 and not self.coordinator_kills:
             self.faults.append(f"{worst_ms} ms without a reader: {words}")
 
     def _missed(self) -> None:
@@ -237,10 +252,13 @@ class Ledger:
         """When a member read, with its begin and its end; one that is to leave has no more to read."""
         end_ms = min(to_ms, member.ended_ms or to_ms)
         times = [time_ms for time_ms, *_ in member.reads() if from_ms < time_ms < end_ms]
-        return [max(from_ms, member.began_ms), *times, *([] if member.ended_ms else [end_ms])]
+        return [max(from_ms, member.began_ms()), *times, *([] if member.ended_ms else [end_ms])]
 
     def close(self) -> None:
+        """End all members; what they have said is kept beside what they complained of."""
         for member in self.members:
+            lines = (f"{at} {what} {numbers}\n" for at, what, numbers in list(member.said))
+            (self.directory / f"{member.name}.said").write_text("".join(lines))
             if member.process.poll() is None:
                 member.stop(signal.SIGKILL)
             member.process.wait()

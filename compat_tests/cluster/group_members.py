@@ -28,7 +28,6 @@ class Member:
     client: str
     protocol: str
     process: subprocess.Popen[str]
-    began_ms: int = field(default_factory=now_ms)
     said: list[tuple[int, str, list[int]]] = field(default_factory=list)
     ended_ms: int | None = None  # what it does from then on does not count
     is_asked_to_leave: bool = False
@@ -42,7 +41,7 @@ class Member:
             self.said.append((int(time_ms), what, numbers))
         if self.ended_ms is None:
             self.ended_ms = now_ms()
-            if not self.is_asked_to_leave:
+            if not (self.is_asked_to_leave or self.is_silent):
                 self.is_silent = True
                 print(f"{self.name} ended with {self.process.wait()}", flush=True)
 
@@ -68,6 +67,10 @@ class Member:
                 has -= set(numbers)
         return has
 
+    def began_ms(self) -> int:
+        """When its client began; that of Java takes a while until then."""
+        return next((time_ms for time_ms, what, _ in self.said if what == "here"), now_ms())
+
     def reads(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield when it read, from which partition, and the first and the last offset."""
         for time_ms, what, numbers in list(self.said):
@@ -91,7 +94,7 @@ class Member:
 
 
 def command_of(client: str) -> list[str]:
-    """The program, which takes BOOTSTRAP TOPIC GROUP PROTOCOL NAME."""
+    """The program, which takes BOOTSTRAP TOPIC GROUP PROTOCOL NAME ASSIGNOR."""
     if client == "franz-go":
         return [str(kept_program("member"))]
     if client == "java":

@@ -89,6 +89,7 @@ class Rounds:
         kills = self.changes["kill of a coordinator"]
         if self.brokers and kills < self.given.kills * elapsed_s / self.given.seconds:
             self.changes["kill of a coordinator"] += 1
+            self.ledger.coordinator_kills += 1
             print(f"{elapsed_s:5.0f} s: {self.brokers.kill()}", flush=True)
 
 
@@ -102,6 +103,7 @@ def hunt(*words: str) -> list[str]:
     parser.add_argument("--protocols", default="consumer,classic")
     parser.add_argument("--ways", default=",".join(_CHANGES), help="to come and go")
     add_options(parser)
+    parser.set_defaults(assignor="cooperative-sticky")
     given = parser.parse_args(words)
     with group_of(given) as (ledger, brokers):
         Rounds(given, ledger, brokers).play()

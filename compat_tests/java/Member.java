@@ -9,23 +9,25 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * A member of a group that says what it does, a line each, until standard input ends: BOOTSTRAP TOPIC GROUP PROTOCOL
- * NAME.
+ * NAME ASSIGNOR, where the assignor is "range" or "cooperative-sticky" and counts in the classic protocol.
  *
- * <p>Lines: milliseconds, "got" or "lost" with partitions, or "read" with a partition and its first and last offset.
+ * <p>Lines: milliseconds, "here" when it begins, "got" or "lost" with partitions, or "read" with a partition and its first and last offset.
  */
 public final class Member implements ConsumerRebalanceListener {
     private final KafkaConsumer<byte[], byte[]> consumer;
     private volatile boolean ends;
 
-    private Member(String bootstrap, String group, String protocol, String name) {
+    private Member(String bootstrap, String group, String protocol, String name, String assignor) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("client.id", name);
@@ -38,13 +40,14 @@ public final class Member implements ConsumerRebalanceListener {
         if (protocol.equals("classic")) {
             settings.put("heartbeat.interval.ms", "500");
             settings.put("session.timeout.ms", "10000");
-            settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+            Class<?> assigning = assignor.equals("range") ? RangeAssignor.class : CooperativeStickyAssignor.class;
+            settings.put("partition.assignment.strategy", assigning);
         }
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
     public static void main(String[] args) throws Exception {
-        Member member = new Member(args[0], args[2], args[3], args[4]);
+        Member member = new Member(args[0], args[2], args[3], args[4], args[5]);
         Thread watching = new Thread(() -> {
             try {
                 while (System.in.read() >= 0) {}
@@ -59,6 +62,7 @@ public final class Member implements ConsumerRebalanceListener {
     }
 
     private void run(String topic) {
+        say("here");
         consumer.subscribe(Collections.singletonList(topic), this);
         while (!ends) {
             try {

@@ -1,5 +1,5 @@
 // Command member is a member of a group by franz-go that says what it does, a line each, until standard input ends,
-// as Member.java: member BOOTSTRAP TOPIC GROUP PROTOCOL NAME
+// as Member.java: member BOOTSTRAP TOPIC GROUP PROTOCOL NAME ASSIGNOR
 package main
 
 import (
@@ -41,7 +41,7 @@ func sayPlaces(what string) func(context.Context, *kgo.Client, map[string][]int3
 	}
 }
 
-func join(bootstrap, topic, group, protocol, name string) *kgo.Client {
+func join(bootstrap, topic, group, protocol, name, assignor string) *kgo.Client {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ClientID(name),
@@ -61,7 +61,11 @@ func join(bootstrap, topic, group, protocol, name string) *kgo.Client {
 	if protocol == "consumer" {
 		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		options = append(options, kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		balancer := kgo.CooperativeStickyBalancer()
+		if assignor == "range" {
+			balancer = kgo.RangeBalancer()
+		}
+		options = append(options, kgo.Balancers(balancer),
 			kgo.HeartbeatInterval(500*time.Millisecond), kgo.SessionTimeout(10*time.Second))
 	}
 	consumer, err := kgo.NewClient(options...)
@@ -93,7 +97,8 @@ func read(consumer *kgo.Client) {
 }
 
 func main() {
-	consumer := join(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+	say("here")
+	consumer := join(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6])
 	var ends atomic.Bool
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
