@@ -21,7 +21,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * A member of a group that says what it does, a line each, until standard input ends: BOOTSTRAP TOPIC GROUP PROTOCOL
  * NAME ASSIGNOR, where the assignor is "range" or "cooperative-sticky" and counts in the classic protocol.
  *
- * <p>Lines: milliseconds, "here" when it begins, "got" or "lost" with partitions, or "read" with a partition and its first and last offset.
+ * <p>Lines: milliseconds, "here" when it begins, "got" or "lost" with partitions, or "read" with a partition and its
+ * first and last offset.
  */
 public final class Member implements ConsumerRebalanceListener {
     private final KafkaConsumer<byte[], byte[]> consumer;
@@ -41,7 +42,7 @@ public final class Member implements ConsumerRebalanceListener {
             settings.put("heartbeat.interval.ms", "500");
             settings.put("session.timeout.ms", "10000");
             Class<?> assigning = assignor.equals("range") ? RangeAssignor.class : CooperativeStickyAssignor.class;
-            settings.put("partition.assignment.strategy", assigning);
+            settings.put("partition.assignment.strategy", assigning.getName());
         }
         consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
