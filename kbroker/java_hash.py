@@ -4,7 +4,7 @@ order Java writes what it has in a hash table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 from uuid import UUID
 
@@ -41,6 +41,15 @@ def java_order(text: str) -> bytes:
     come before some of those within.
     """
     return text.encode("utf-16-be", "surrogatepass")
+
+
+def java_sorted(texts: Collection[str]) -> list[str]:
+    """Texts in the order of `java_order`, in which ASCII stands as in Python's.
+
+    >>> java_sorted(["b", "a"]), java_sorted(["\ufb01", "\U0001f600"])
+    (['a', 'b'], ['\U0001f600', '\ufb01'])
+    """
+    return sorted(texts, key=None if all(map(str.isascii, texts)) else java_order)
 
 
 def hash_table_order(names: Iterable[str]) -> list[str]:

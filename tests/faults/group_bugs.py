@@ -45,7 +45,7 @@ def assigned_before_revoked() -> AbstractContextManager[Any]:
 
 def given_though_owned() -> AbstractContextManager[Any]:
     """A partition is given to a member while another has it."""
-    return patch.object(reconciliation, "_is_free", lambda *_: True)
+    return patch.object(ConsumerGroup, "owner_epoch", lambda *_: reconciliation.UNOWNED)
 
 
 def _kept_beside(name: str) -> AbstractContextManager[Any]:
@@ -126,22 +126,19 @@ def last_target_taken() -> AbstractContextManager[Any]:
 
 def lost_answers_not_repeated() -> AbstractContextManager[Any]:
     """An assignment is told once, and not again to a member that says everything."""
-    original = heartbeat._told
-
-    def told(assigned: Any) -> Any:
-        return original(assigned) if assigned else None
+    original = heartbeat._go_on
 
     def go_on(step: Any, sent: Any) -> Any:
         before = step.group.members.get(sent.request.member_id)
-        answer = original_go_on(step, sent)
-        if before is not None and not any(
+        answer = original(step, sent)
+        is_repeated = before is not None and not any(
             kind is RecordKind.CURRENT_MEMBER_ASSIGNMENT for kind, _, _ in step.changes
-        ):
-            answer.assignment = None
+        )
+        if is_repeated or not step.told:
+            step.told = None
         return answer
 
-    original_go_on = heartbeat._go_on
-    return patch.multiple(heartbeat, _told=told, _go_on=go_on)
+    return patch.object(heartbeat, "_go_on", go_on)
 
 
 def target_of_another_epoch() -> AbstractContextManager[Any]:

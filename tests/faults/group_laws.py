@@ -112,9 +112,10 @@ class GroupLaws:
     def _owners_follow(self, group: ConsumerGroup) -> None:
         """Compare what follows from members with what they say."""
         expected = {
-            place: member.epoch
+            (topic_id.int, partition): member.epoch
             for member in group.members.values()
-            for place in (*each_partition(member.assigned), *each_partition(member.revoking))
+            for had in (member.assigned, member.revoking)
+            for topic_id, partition in each_partition(had)
         }
         assert dict(group.owners.items()) == expected, "derived owners differ"
         counts: dict[str, int] = {}

@@ -237,6 +237,7 @@ class Calls(InOneTurn):
     def _count(self, _frame: Any, event: str, _arg: Any) -> None:
         if event in ("call", "c_call"):
             self._now += 1
+            self.total += 1
 
 
 class Ends(InOneTurn):

@@ -6,13 +6,13 @@ log, so that the next coordinator comes to the same state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kbroker.coordinator.consumer_group import record_reading as reading
 from kbroker.coordinator.consumer_group import records
-from kbroker.coordinator.consumer_group.record_values import RecordKey, RecordKind
-from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.coordinator.consumer_group.record_values import Partitions, RecordKey, RecordKind
+from kbroker.coordinator.runtime.effects import KeyValue, RecordsToMake
 
 _OF_GROUP: dict[RecordKind, tuple[Callable[[str, Any], KeyValue], Callable[[str], KeyValue]]] = {
     RecordKind.GROUP_METADATA: (
@@ -105,3 +105,38 @@ def removal_of_group(member_ids: Iterable[str], patterns: Iterable[str]) -> list
 def written(group_id: str, changes: Iterable[Change]) -> list[KeyValue]:
     """The records of changes, in their order."""
     return [record(group_id, change) for change in changes]
+
+
+def to_write(
+    group_id: str, changes: Sequence[Change], large: int, before: Sequence[KeyValue] = ()
+) -> tuple[KeyValue, ...] | RecordsToMake:
+    """Return the records of changes, in their order, after others; or what makes them if they are
+    `large`.
+    """
+
+    def make() -> tuple[KeyValue, ...]:
+        return (*before, *written(group_id, changes))
+
+    if len(changes) < large and sum(map(_size, changes)) < large:
+        return make()
+    return RecordsToMake(len(before) + len(changes), make)
+
+
+def _size(change: Change) -> int:
+    """About how many topics its record names; numbers of partitions take a tenth of that."""
+    kind, _, value = change
+    if value is None:
+        return 0
+    if kind is RecordKind.MEMBER_METADATA:
+        return len(value.subscribed_topic_names)
+    if kind is RecordKind.REGULAR_EXPRESSION:
+        return len(value.topics)
+    if kind is RecordKind.TARGET_ASSIGNMENT_MEMBER:
+        return _size_of(value)
+    if kind is RecordKind.CURRENT_MEMBER_ASSIGNMENT:
+        return _size_of(value.assigned_partitions) + _size_of(value.partitions_pending_revocation)
+    return 0
+
+
+def _size_of(partitions: Partitions) -> int:
+    return len(partitions) + sum(map(len, partitions.values())) // 10

@@ -9,9 +9,9 @@ may be read after the newer one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.changes import Change
@@ -38,8 +38,11 @@ _NEW_GROUP = GroupMetadata(FIRST_EPOCH)
 _NEW_TARGET = TargetAssignmentMetadata(FIRST_EPOCH)
 _NO_TARGET = TargetAssignmentMetadata(-1)
 NO_PARTITIONS: Partitions = {}
+_NO_NAMES: frozenset[str] = frozenset()
 
 K = TypeVar("K")
+Place = tuple[int, int]
+"""A partition: the number of its topic's id, whose hash takes a tenth of the id's, and its own."""
 
 
 class ConsumerGroup:
@@ -62,7 +65,7 @@ class ConsumerGroup:
         self.pattern_topics: TimelineDict[str, int] = TimelineDict(timeline)  # patterns
         self.assignor_counts: TimelineDict[str, int] = TimelineDict(timeline)  # members
         self._facts: TimelineDict[RecordKind, Any] = TimelineDict(timeline)  # of the whole group
-        self.owners: TimelineDict[tuple[UUID, int], int] = TimelineDict(timeline)
+        self.owners: TimelineDict[Place, int] = TimelineDict(timeline)  # their epochs
         self._knows_owners = knows_owners
         self.joins = 0  # members that have come since this group is here; never goes back
         self._take: dict[RecordKind, Callable[[str, Any], None]] = {
@@ -151,7 +154,7 @@ class ConsumerGroup:
 
     def owner_epoch(self, topic_id: UUID, partition: int) -> int:
         """The epoch of the member that has a partition, or has not given it up yet; UNOWNED."""
-        return self.owners.get((topic_id, partition), UNOWNED)
+        return self.owners.get((topic_id.int, partition), UNOWNED)
 
     def follows(self, topic: str) -> bool:
         """Whether a member subscribes to a topic."""
@@ -232,10 +235,12 @@ class ConsumerGroup:
     def _take_pattern(self, pattern: str, value: ResolvedRegularExpression | None) -> None:
         before = self.resolved.get(pattern)
         _put(self.resolved, pattern, value)
-        for topic in before.topics if before is not None else ():
-            _count(self.pattern_topics, topic, -1)
-        for topic in value.topics if value is not None else ():
-            _count(self.pattern_topics, topic, 1)
+        former = _NO_NAMES if before is None else before.topics
+        topics = _NO_NAMES if value is None else value.topics
+        counts = self.pattern_topics
+        for topic in former - topics:
+            _count(counts, topic, -1)
+        counts.put_all((topic, counts.get(topic, 0) + 1) for topic in topics - former)
 
     # ---- what follows from members
 
@@ -258,11 +263,15 @@ class ConsumerGroup:
             self._own(before, after)
 
     def _count_subscriptions(self, old: MemberMetadata | None, new: MemberMetadata | None) -> None:
+        before = _NO_NAMES if old is None else old.subscribed_topic_names
+        after = _NO_NAMES if new is None else new.subscribed_topic_names
+        for topic in before - after:
+            _count(self.topic_counts, topic, -1)
+        counts = self.topic_counts
+        counts.put_all((topic, counts.get(topic, 0) + 1) for topic in after - before)
         for metadata, by in ((old, -1), (new, 1)):
             if metadata is None:
                 continue
-            for topic in metadata.subscribed_topic_names:
-                _count(self.topic_counts, topic, by)
             if metadata.subscribed_topic_regex:
                 _count(self.pattern_counts, metadata.subscribed_topic_regex, by)
             if metadata.server_assignor is not None:
@@ -286,15 +295,46 @@ class ConsumerGroup:
 
     def _own(self, before: Member | None, after: Member | None) -> None:
         owners = self.owners
+        if after is not None:
+            owners.put_all(self._owned(before, after))
         if before is not None:
-            for place in chain(each_partition(before.assigned), each_partition(before.revoking)):
+            for topic_id, partition in _given_up(before, after):
+                place = topic_id.int, partition
                 if owners.get(place) == before.epoch:
                     del owners[place]
-        if after is not None:
-            for place in chain(each_partition(after.assigned), each_partition(after.revoking)):
-                newest = owners.get(place)
-                if newest is None or newest < after.epoch:  # one that is AWAY owns them still
-                    owners[place] = after.epoch
+
+    def _owned(self, before: Member | None, after: Member) -> Iterator[tuple[Place, int]]:
+        """The partitions whose owner's epoch is another one once a member has changed."""
+        get, epoch = self.owners.get, after.epoch
+        for partitions in (after.assigned, after.revoking):
+            for topic_id, epochs in partitions.items():
+                number = topic_id.int
+                for each in epochs:
+                    newest = get((number, each))
+                    if newest is None or newest < epoch:
+                        yield (number, each), epoch
+                    elif newest > epoch and _was_in(before, newest) and before.has(topic_id, each):
+                        yield (number, each), epoch  # it is AWAY, and owns it still
+
+
+def _was_in(before: Member | None, epoch: int) -> TypeGuard[Member]:
+    return before is not None and before.epoch == epoch
+
+
+def _given_up(before: Member, after: Member | None) -> Iterable[tuple[UUID, int]]:
+    """The partitions that a member had, and has not any more."""
+    had = before.assigned, before.revoking
+    if after is None:
+        return chain.from_iterable(map(each_partition, had))
+    assigned = after.assigned
+    return (
+        (topic_id, each)
+        for partitions in had
+        for topic_id, epochs in partitions.items()
+        if assigned.get(topic_id) is not epochs
+        for each in epochs
+        if not after.has(topic_id, each)
+    )
 
 
 def _state(members: Collection[Member], epoch: int, target_epoch: int) -> ConsumerGroupState:
@@ -321,7 +361,7 @@ def _count(entries: TimelineDict[K, int], key: K, by: int) -> None:
 
 def counted(entries: Mapping[str, int], *changes: tuple[str, int]) -> dict[str, int]:
     """Counts after these changes; what nobody has any more is not in it."""
-    found = dict(entries)
+    found = dict(entries.items())  # of a TimelineDict in a tenth of the time
     for key, by in changes:
         count = found.get(key, 0) + by
         if count:

@@ -8,6 +8,7 @@ again holds on; its assignment is told when it is another one, or if the member 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -30,7 +31,6 @@ from kbroker.coordinator.consumer_group.record_values import (
     GroupMetadata,
     MemberMetadata,
     MemberState,
-    PartitionEpochs,
     RecordKind,
 )
 from kbroker.coordinator.consumer_group.removal import remove_members
@@ -78,7 +78,9 @@ class Heartbeat:
 
 
 def heartbeat(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:
-    """A member joins, is alive, or goes. Raises KafkaError."""
+    """A member joins, is alive, or goes. Raises KafkaError. The answer lacks the assignment that
+    the member is to be told of, which is left in the step.
+    """
     if sent.request.member_epoch in (LEFT, AWAY):
         return _leave(step, sent.request)
     return _go_on(step, sent)
@@ -135,12 +137,12 @@ def _go_on(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatRespons
         )
         and owned is not None
     )
-    is_told = request.member_epoch == JOINING or says_all or after.assigned != before.assigned
+    if request.member_epoch == JOINING or says_all or after.assigned != before.assigned:
+        step.told = after.assigned
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
         heartbeat_interval_ms=step.settings.heartbeat_interval_ms,
-        assignment=_told(after.assigned) if is_told else None,
     )
 
 
@@ -253,13 +255,12 @@ def reconcile(
     """
     if not has_other_topics and member.is_reconciled_to(target.epoch):
         return member
-    topics = step.given.topics
-    names = member.topic_names(step.group.resolved)
+    followed = step.given.topics.topic_ids(member.topic_names(step.group.resolved))
     towards = Towards(
         epoch=target.epoch,
         target=target.partitions,
         owner_epoch=step.group.owner_epoch,
-        follows=lambda topic_id: topics.topic_name(topic_id) in names,
+        followed=followed,
         owned=owned,
         has_other_subscription=has_other_topics,
     )
@@ -273,15 +274,16 @@ def reconcile(
     return after
 
 
-def _told(assigned: PartitionEpochs) -> ConsumerGroupHeartbeatResponse.Assignment:
-    return ConsumerGroupHeartbeatResponse.Assignment(
-        topic_partitions=[
-            ConsumerGroupHeartbeatResponse.TopicPartitions(
-                topic_id=topic_id, partitions=list(partitions)
-            )
-            for topic_id, partitions in assigned.items()
-        ]
-    )
+def told(
+    assigned: Iterable[tuple[UUID, Collection[int]]],
+) -> list[ConsumerGroupHeartbeatResponse.TopicPartitions]:
+    """Partitions as they are told to a member."""
+    return [
+        ConsumerGroupHeartbeatResponse.TopicPartitions(
+            topic_id=topic_id, partitions=list(partitions)
+        )
+        for topic_id, partitions in assigned
+    ]
 
 
 # ---- leaving

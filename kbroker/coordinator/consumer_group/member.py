@@ -101,6 +101,10 @@ class Member(NamedTuple):
         found = resolved.get(pattern) if pattern else None
         return names if found is None else names | found.topics
 
+    def has(self, topic_id: UUID, partition: int) -> bool:
+        """Whether it has a partition, or has not given it up yet."""
+        return any(partition in had.get(topic_id, ()) for had in (self.assigned, self.revoking))
+
     def has_within(self, owned: OwnedPartitions | None) -> bool:
         """Whether all partitions that it says it has are its own; false if it does not say."""
         if owned is None:

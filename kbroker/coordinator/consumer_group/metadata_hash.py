@@ -12,7 +12,7 @@ from functools import cache
 from struct import Struct, pack
 from uuid import UUID
 
-from kbroker.java_hash import java_order
+from kbroker.java_hash import java_order, java_sorted
 
 _MAGIC = b"\0"  # how the parts are put together: Kafka's first way
 _LONG = Struct("<q").pack
@@ -23,9 +23,7 @@ def group_hash(topic_hashes: Mapping[str, int]) -> int:
     """The hash of all topics that a group subscribes to, by name; 0 if there is none."""
     if not topic_hashes:
         return 0
-    return _hashed(
-        b"".join(_LONG(topic_hashes[name]) for name in sorted(topic_hashes, key=java_order))
-    )
+    return _hashed(b"".join(_LONG(topic_hashes[name]) for name in java_sorted(topic_hashes)))
 
 
 def topic_hash(

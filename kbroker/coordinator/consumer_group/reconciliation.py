@@ -8,8 +8,9 @@ to the target's with what is free (STABLE), and there waits for what others stil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.member import NOTHING, Member, OwnedPartitions
@@ -37,7 +38,7 @@ class Towards:
     epoch: int
     target: Partitions
     owner_epoch: Callable[[UUID, int], int]  # the epoch of who has a partition, UNOWNED
-    follows: Callable[[UUID], bool]  # whether the member subscribes to a topic
+    followed: Collection[UUID]  # the topics that the member subscribes to
     owned: OwnedPartitions | None  # what the member says it has; None if it does not say
     has_other_subscription: bool = False  # than a moment ago
 
@@ -76,7 +77,7 @@ def _without_left_topics(member: Member, towards: Towards) -> CurrentMemberAssig
     """Take away the topics that the member has just left, without waiting for another target."""
     current, assigned = member.current, member.assigned
     left = (
-        [topic_id for topic_id in assigned if not towards.follows(topic_id)]
+        [topic_id for topic_id in assigned if topic_id not in towards.followed]
         if towards.has_other_subscription
         else []
     )
@@ -101,16 +102,27 @@ def _next(member: Member, towards: Towards, epoch: int) -> CurrentMemberAssignme
     revoking: dict[UUID, Mapping[int, int]] = {}
     free: dict[UUID, list[int]] = {}
     is_waiting = False
-    for topic_id in {**towards.target, **member.assigned}:
-        has = member.assigned.get(topic_id, _NO_EPOCHS)
-        target = towards.target.get(topic_id, _NONE) if towards.follows(topic_id) else _NONE
+    mine, gives_up = member.assigned, member.revoking
+    followed, owner_epoch = towards.followed, towards.owner_epoch
+    others = ((topic_id, _NONE) for topic_id in mine if topic_id not in towards.target)
+    for topic_id, target in chain(towards.target.items(), others):
+        has = mine.get(topic_id, _NO_EPOCHS) if mine else _NO_EPOCHS
+        if topic_id not in followed:
+            target = _NONE
         kept = {each: since for each, since in has.items() if each in target} if has else has
+        if len(kept) == len(has):
+            kept = has
         if kept:
             assigned[topic_id] = kept
         if len(kept) < len(has):
             revoking[topic_id] = {each: has[each] for each in has if each not in kept}
         wanted = [each for each in target if each not in kept] if kept else target
-        released = [each for each in wanted if _is_free(member, towards, topic_id, each)]
+        released = [
+            each
+            for each in wanted
+            if owner_epoch(topic_id, each) == UNOWNED
+            or (gives_up and each in gives_up.get(topic_id, _NO_EPOCHS))  # its own, until now
+        ]
         is_waiting = is_waiting or len(released) < len(wanted)
         if released:
             free[topic_id] = released
@@ -124,7 +136,8 @@ def _next(member: Member, towards: Towards, epoch: int) -> CurrentMemberAssignme
         )
     for topic_id, partitions in free.items():
         since = dict.fromkeys(partitions, towards.epoch)
-        assigned[topic_id] = {**assigned.get(topic_id, _NO_EPOCHS), **since}
+        held = assigned.get(topic_id)
+        assigned[topic_id] = since if held is None else {**held, **since}
     return CurrentMemberAssignment(
         member_epoch=towards.epoch,
         previous_member_epoch=member.epoch,
@@ -132,10 +145,3 @@ def _next(member: Member, towards: Towards, epoch: int) -> CurrentMemberAssignme
         assigned_partitions=assigned,
         partitions_pending_revocation=NOTHING,
     )
-
-
-def _is_free(member: Member, towards: Towards, topic_id: UUID, partition: int) -> bool:
-    """Whether nobody has a partition, or only the member itself, which was to give it up."""
-    if towards.owner_epoch(topic_id, partition) == UNOWNED:
-        return True
-    return partition in member.revoking.get(topic_id, _NO_EPOCHS)

@@ -38,7 +38,7 @@ from kbroker.coordinator.consumer_group.record_values import (
 )
 from kbroker.coordinator.runtime.effects import KeyValue
 from kbroker.coordinator.runtime.versioned_record import keyed, versioned
-from kbroker.java_hash import java_order
+from kbroker.java_hash import java_sorted
 from kbroker.protocol.schema import Message
 
 _VERSION = 0  # of all values
@@ -82,7 +82,7 @@ def regular_expression(
 ) -> KeyValue:
     """The topics that a pattern names."""
     value = ConsumerGroupRegularExpressionValue(
-        topics=sorted(resolved.topics, key=java_order),
+        topics=java_sorted(resolved.topics),
         version=resolved.version,
         timestamp=resolved.timestamp_ms,
     )
@@ -106,7 +106,7 @@ def member_metadata(group_id: str, member_id: str, member: MemberMetadata) -> Ke
         rack_id=member.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=sorted(member.subscribed_topic_names, key=java_order),
+        subscribed_topic_names=java_sorted(member.subscribed_topic_names),
         subscribed_topic_regex=member.subscribed_topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,

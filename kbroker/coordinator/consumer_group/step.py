@@ -25,7 +25,7 @@ from kbroker.coordinator.consumer_group.assignors.assignor import (
 from kbroker.coordinator.consumer_group.changes import Change
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.member import Member
-from kbroker.coordinator.consumer_group.record_values import RecordKind
+from kbroker.coordinator.consumer_group.record_values import PartitionEpochs, RecordKind
 from kbroker.coordinator.runtime.effects import Effect, Instant
 from kbroker.events.consumer_group_events import FencingCause
 
@@ -50,13 +50,17 @@ class KnownTopics(Protocol):
         """None for a topic that does not exist, or has no id."""
         ...
 
+    def topic_ids(self, names: frozenset[str]) -> frozenset[UUID]:
+        """The ids of those of these topics that exist and have one."""
+        ...
+
     def topic_name(self, topic_id: UUID) -> str | None: ...
 
     def metadata_hash(self, names: Iterable[str]) -> int:
         """The hash of those of these topics that exist."""
         ...
 
-    def topics(self, topic_ids: Collection[UUID]) -> Topics:
+    def topics(self, topic_ids: frozenset[UUID]) -> Topics:
         """Return what an assignor may know of these."""
         ...
 
@@ -201,6 +205,18 @@ class FailedTarget(NamedTuple):
     not_before_ms: float  # monotonic: another one is computed then
 
 
+Counts = tuple[dict[str, int], dict[str, int]]
+"""How many members subscribe to each topic by its name, and to each pattern."""
+
+
+class CountsAfter(NamedTuple):
+    """The counts of a group in which a member has changed."""
+
+    before: Member | None
+    after: Member | None
+    counts: Counts
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Attendance:
     """Knowledge of a group that is not in the log: it begins again with each load."""
@@ -229,6 +245,7 @@ class Surroundings:
     topics: KnownTopics
     assignors: KnownAssignors
     large_target: int  # partitions and members from which on a target is computed beside the loop
+    large_write: int  # records, topics and partitions from which on records are made beside it
     pattern_refresh_ms: int  # after which patterns are resolved again
     match: Match  # patterns with names
     migration: MigrationPolicy
@@ -254,6 +271,8 @@ class ConsumerStep:
     late: dict[str, tuple[FencingCause, str]] = field(default_factory=dict)
     downgrade: Downgrade | None = None
     needs_target: bool = False  # another one, though nothing else has changed
+    counts: CountsAfter | None = None  # asked for last
+    told: PartitionEpochs | None = None  # the member that has sent a heartbeat
 
     def change(self, kind: RecordKind, value: Any, name: str = "") -> None:
         """Something of the group gets another value, None to end it."""

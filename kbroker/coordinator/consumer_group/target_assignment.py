@@ -20,7 +20,11 @@ from kbroker.coordinator.consumer_group.assignors.assignor import (
     SubscriptionType,
     order_of_members,
 )
-from kbroker.coordinator.consumer_group.consumer_group import NO_PARTITIONS, counted
+from kbroker.coordinator.consumer_group.consumer_group import (
+    NO_PARTITIONS,
+    ConsumerGroup,
+    counted,
+)
 from kbroker.coordinator.consumer_group.member import Member
 from kbroker.coordinator.consumer_group.record_values import (
     Partitions,
@@ -29,6 +33,8 @@ from kbroker.coordinator.consumer_group.record_values import (
 )
 from kbroker.coordinator.consumer_group.step import (
     ConsumerStep,
+    Counts,
+    CountsAfter,
     FailedTarget,
     TargetJob,
     TargetNeededError,
@@ -39,6 +45,7 @@ from kbroker.java_hash import hash_map_order, java_hash, timeline_map_order
 
 TOO_LARGE = "it is larger than a batch of the log may be"
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS = 1_000, 60_000
+_NO_NAMES: frozenset[str] = frozenset()
 
 
 class Target(NamedTuple):
@@ -177,19 +184,30 @@ def subscription_type(
     return SubscriptionType.HOMOGENEOUS if is_same else SubscriptionType.HETEROGENEOUS
 
 
-def counts_after(
-    step: ConsumerStep, before: Member | None, after: Member | None
-) -> tuple[dict[str, int], dict[str, int]]:
+def counts_after(step: ConsumerStep, before: Member | None, after: Member | None) -> Counts:
     """How many members subscribe to each topic by its name, and to each pattern, after a change."""
-    names: list[tuple[str, int]] = []
-    patterns: list[tuple[str, int]] = []
-    for member, by in ((before, -1), (after, 1)):
-        if member is not None:
-            names += [(topic, by) for topic in member.metadata.subscribed_topic_names]
-            if member.pattern:
-                patterns.append((member.pattern, by))
-    group = step.group
-    return counted(group.topic_counts, *names), counted(group.pattern_counts, *patterns)
+    known = step.counts
+    if known is None or known.before is not before or known.after is not after:
+        known = step.counts = CountsAfter(before, after, _counts(step.group, before, after))
+    return known.counts
+
+
+def _counts(group: ConsumerGroup, before: Member | None, after: Member | None) -> Counts:
+    old = _NO_NAMES if before is None else before.metadata.subscribed_topic_names
+    new = _NO_NAMES if after is None else after.metadata.subscribed_topic_names
+    come, counts = new - old, group.topic_counts
+    names = dict.fromkeys(come, 1)
+    names.update(counts.items())
+    for topic in come:
+        if topic in counts:
+            names[topic] += 1
+    patterns = [
+        (member.pattern, by)
+        for member, by in ((before, -1), (after, 1))
+        if member is not None and member.pattern
+    ]
+    gone = ((topic, -1) for topic in old - new)
+    return counted(names, *gone), counted(group.pattern_counts, *patterns)
 
 
 def _is_due(step: ConsumerStep) -> bool:
@@ -251,20 +269,19 @@ class _TopicIds:
 
     def __init__(self, step: ConsumerStep) -> None:
         self._resolved = step.group.resolved
-        self._topic_id = step.given.topics.topic_id
+        self._topic_ids = step.given.topics.topic_ids
         self._known: dict[frozenset[str], frozenset[UUID]] = {}
 
     def of(self, member: Member) -> frozenset[UUID]:
         names = member.topic_names(self._resolved)
         found = self._known.get(names)
         if found is None:
-            ids = (self._topic_id(name) for name in names)
-            found = self._known[names] = frozenset(each for each in ids if each is not None)
+            found = self._known[names] = self._topic_ids(names)
         return found
 
-    def of_all(self) -> set[UUID]:
+    def of_all(self) -> frozenset[UUID]:
         """The ids of the topics that anybody subscribes to who was asked for."""
-        return set().union(*self._known.values())
+        return frozenset[UUID]().union(*self._known.values())
 
 
 def _preferred(step: ConsumerStep, before: Member | None, after: Member | None) -> str | None:

@@ -41,11 +41,11 @@ class TopicFollowers:
 
     def leave(self, topic: str, group_id: str) -> None:
         """A group does not subscribe to a topic, and will not again by itself."""
-        groups = self._groups[topic]
+        groups = self._groups.get(topic, set())
         self._count -= group_id in groups
         groups.discard(group_id)
         if not groups:
-            del self._groups[topic]
+            self._groups.pop(topic, None)
 
     def to_look_at(self, least: int) -> Iterator[tuple[str, str]]:
         """Yield topics with groups to be looked at, at least so many if all are due: whoever adds

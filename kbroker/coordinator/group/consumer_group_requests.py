@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
-from kbroker.coordinator.consumer_group.heartbeat import Heartbeat, answer_at_rest, heartbeat
+from kbroker.coordinator.consumer_group.heartbeat import (
+    Heartbeat,
+    answer_at_rest,
+    heartbeat,
+    told,
+)
 from kbroker.coordinator.consumer_group.member import JOINING
 from kbroker.coordinator.consumer_group.patterns import is_library_loaded, load_library
+from kbroker.coordinator.consumer_group.record_values import PartitionEpochs
 from kbroker.coordinator.consumer_group.step import (
     ComputedTarget,
     TargetJob,
@@ -34,11 +40,14 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES, turn
 
 if TYPE_CHECKING:
     from kbroker.coordinator.consumer_group.description import Description
 
 Response = ConsumerGroupHeartbeatResponse
+_NONE: frozenset[str] = frozenset()
 
 
 class ConsumerGroupRequests:
@@ -68,10 +77,33 @@ class ConsumerGroupRequests:
         """Answer ConsumerGroupHeartbeat, when what it rests on is stored. `visible` takes out the
         topics that the member may not see; None if it may see all.
         """
-        args = request, api_version, client_id, client_host, visible
+        answer = partial(self._answer, request, api_version, client_id, client_host, visible)
         if request.subscribed_topic_regex and not is_library_loaded():
-            return self._with_library(partial(self._answer, *args))
-        return self._answer(*args)
+            return self._with_library(answer)
+        names = request.subscribed_topic_names or ()
+        found, known = self._store.find(request.group_id), _NONE
+        if isinstance(found, CoordinatedConsumerGroup) and (
+            found.attendance.must_look_at_topics or len(names) > ENTRIES
+        ):
+            known = found.group.topics()
+        if len(known) > ENTRIES or len(names) > ENTRIES:
+            return self._with_topics(frozenset(names), known, answer)
+        return answer()
+
+    async def _with_topics(
+        self,
+        names: frozenset[str],
+        known: frozenset[str],
+        answer: Callable[[], Response | Awaitable[Response]],
+    ) -> Response:
+        """Answer a member of many topics once they are looked up, each for itself and together with
+        those of its group.
+        """
+        await self.groups.learn(names)
+        if not known <= names:
+            await self.groups.learn(names | known)
+        outcome = answer()
+        return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _with_library(self, answer: Callable[[], Response | Awaitable[Response]]) -> Response:
         """Answer the first one with a pattern, once what checks it is imported."""
@@ -136,7 +168,7 @@ class ConsumerGroupRequests:
         response = heartbeat(step, sent)
         reply = PendingReply(refusal_of)
         self._store.run(classic, made.succeeding(classic, upgrade, step, reply, response))
-        return reply.outcome()
+        return _complete(reply.outcome(), step.told)
 
     def describe(self, group_id: str) -> Description:
         """Return a group as ConsumerGroupDescribe shows it. Raises KafkaError if it does not."""
@@ -179,7 +211,7 @@ class ConsumerGroupRequests:
             return _refused(refused)
         reply = PendingReply(refusal_of)
         self._store.run(coordinated, coordinated.concluded(step, reply, response))
-        return reply.outcome()
+        return _complete(reply.outcome(), step.told)
 
     async def _with_target(
         self, coordinated: CoordinatedConsumerGroup, sent: Heartbeat, job: TargetJob
@@ -219,6 +251,34 @@ class ConsumerGroupRequests:
         if found is None:
             return self.groups.create(group_id)
         raise _not_found(f"Group {group_id} is not a consumer group.")
+
+
+def _complete(
+    outcome: Response | Awaitable[Response], assigned: PartitionEpochs | None
+) -> Response | Awaitable[Response]:
+    """The answer with the assignment that the member is told of, if it is not refused."""
+    if assigned is None:
+        return outcome
+    if isinstance(outcome, Awaitable) or len(assigned) > ENTRIES:
+        return _completed_later(outcome, assigned)
+    if not outcome.error_code:
+        outcome.assignment = Response.Assignment(topic_partitions=told(assigned.items()))
+    return outcome
+
+
+async def _completed_later(
+    outcome: Response | Awaitable[Response], assigned: PartitionEpochs
+) -> Response:
+    response = await outcome if isinstance(outcome, Awaitable) else outcome
+    if response.error_code:
+        return response
+    topics: list[Response.TopicPartitions] = []
+    for some in slices(assigned.items(), ENTRIES):
+        if topics:
+            await turn()
+        topics += told(some)
+    response.assignment = Response.Assignment(topic_partitions=topics)
+    return response
 
 
 def _refused(error: KafkaError) -> Response:

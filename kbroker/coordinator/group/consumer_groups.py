@@ -9,7 +9,7 @@ a group, as most brokers meet none and would pay with megabytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment
 from kbroker.coordinator.consumer_group.assignors.loading import assignors_named
@@ -28,7 +28,6 @@ from kbroker.coordinator.group.store import GroupShard, GroupStore
 from kbroker.coordinator.group.timely_matches import timely_matches
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.slices import slices
 from kbroker.turns import ENTRIES, turn
 
 _RESOLVED_AT_ONCE = 2
@@ -53,6 +52,7 @@ class ConsumerGroups:
             topics=self._topics,
             assignors=assignors_named(services.assignors),
             large_target=services.large_target,
+            large_write=services.large_write,
             pattern_refresh_ms=services.pattern_refresh_ms,
             match=services.match or timely_matches,
             migration=MigrationPolicy(services.migration_policy.lower()),
@@ -84,19 +84,27 @@ class ConsumerGroups:
         """
         async with self._resolving:
             found = await resolve()
-            names = frozenset[str]().union(*found.values())
-            for some in slices(names, ENTRIES) if len(names) > ENTRIES else ():
-                self._topics.metadata_hash(some)
-                ids = map(self._topics.topic_id, some)
-                self._topics.topics([each for each in ids if each is not None])
-                await turn()
+            await self.learn(frozenset[str]().union(*found.values()))
             return found
+
+    async def learn(self, names: frozenset[str]) -> None:
+        """Learn what will be asked of these topics at once, if they are many, with turns for others
+        in between.
+        """
+        if len(names) > ENTRIES:
+            for _ in self._topics.learning(names):
+                await turn()
 
     def follow(self, topics: Iterable[str], group_id: str) -> None:
         """A group is to hear of changes of topics."""
         added = self.followers.follow(topics, group_id)
-        for topic, follower in self.followers.to_look_at(2 * added):
+        if added:
+            self.store.runtime.run_sliced(self._look_at(2 * added), "topics of groups")
+
+    def _look_at(self, least: int) -> Iterator[None]:
+        for topic, follower in self.followers.to_look_at(least):
             self._woken_by(topic, follower)
+            yield
 
     def own_target(self, group_id: str, job: TargetJob) -> Awaitable[Mapping[str, Assignment]]:
         """The target of each member, from an assignor of the operator's. Raises AssignorError."""

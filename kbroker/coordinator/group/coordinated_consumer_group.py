@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from kbroker.coordinator.consumer_group import classic_members, sessions
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
-from kbroker.coordinator.consumer_group.changes import Change, removal_of_group, written
+from kbroker.coordinator.consumer_group.changes import Change, removal_of_group, to_write, written
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.happenings import arrival, events_of
 from kbroker.coordinator.consumer_group.record_values import RecordKind
@@ -174,9 +174,10 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
     ) -> list[Effect]:
         """Return what comes of such a step."""
         changes = (*upgrade, *step.changes)
-        records = [*classic.ending().records, *written(self.group_id, changes)]
+        ending = classic.ending().records
+        records = to_write(self.group_id, changes, self.given.large_write, ending)
         decided = Decided(changes, correlation, response, events=events_of(step))
-        append = Append(tuple(records), decided)
+        append = Append(records, decided)
         return [TakePlace(self, append, tuple(step.effects))]
 
     def concluded(
@@ -193,10 +194,10 @@ class CoordinatedConsumerGroup(CoordinatedGroup):
             token = PlaceTaken(correlation, response, refused)
             return [classic_successor(step, self.home, self.offsets, token)]
         if step.changes:
-            records = written(self.group_id, step.changes)
-            decided = Decided(tuple(step.changes), correlation, response, refused, events_of(step))
-            is_answered = correlation is not None
-            effects.append(Append(tuple(records), decided, is_answered))
+            changes = tuple(step.changes)
+            records = to_write(self.group_id, changes, self.given.large_write)
+            decided = Decided(changes, correlation, response, refused, events_of(step))
+            effects.append(Append(records, decided, is_answered=correlation is not None))
         elif correlation is not None:
             effects += self._when_stored(correlation, response, refused)
         return effects

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,12 +35,13 @@ from kbroker.coordinator.runtime.effects import (
     Effect,
     Happened,
     KeyValue,
+    RecordsToMake,
     Reply,
     SetTimer,
     TakePlace,
 )
 from kbroker.coordinator.runtime.pending_reply import PendingReply
-from kbroker.coordinator.runtime.shard import UNCONFIRMED, ReplayedPart, Settled, Shard
+from kbroker.coordinator.runtime.shard import UNCONFIRMED, BeingMade, ReplayedPart, Settled, Shard
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import ErrorCode
@@ -210,7 +211,24 @@ class GroupStore:
             if error is not ErrorCode.NONE:
                 self.drop_if_untouched(coordinated.group_id)
 
-        coordinated.home.write(effect.records, coordinated.replay(effect.token), settled)
+        self._write(coordinated, effect, settled)
+
+    def _write(self, coordinated: CoordinatedGroup, effect: Append, settled: Settled) -> None:
+        home, records = coordinated.home, effect.records
+        replay = coordinated.replay(effect.token)
+        if not isinstance(records, RecordsToMake):
+            home.write(records, replay, settled)
+            return
+        made: asyncio.Future[Sequence[KeyValue]] = asyncio.get_running_loop().create_future()
+        home.write_when_made(BeingMade(made, records.number), replay, settled)
+        self.runtime.start(self._make(records, made), f"records of group {coordinated.group_id}")
+
+    async def _make(self, records: RecordsToMake, made: asyncio.Future[Sequence[KeyValue]]) -> None:
+        try:
+            made.set_result(await self.beside(records.make))
+        except Exception as error:
+            made.set_exception(error)
+            raise
 
     def _take_place(self, before: CoordinatedGroup, effect: TakePlace) -> None:
         """Put a group of another kind in the place of this one, until the log refuses it."""
@@ -233,7 +251,7 @@ class GroupStore:
             if not is_in_log:
                 self.drop_if_untouched(after.group_id)
 
-        after.home.write(append.records, after.replay(append.token), settled)
+        self._write(after, append, settled)
 
     def _bring_back(self, before: CoordinatedGroup, after: CoordinatedGroup) -> None:
         """Put a group back whose place `after` had taken, which the log has refused; with that all

@@ -8,7 +8,7 @@ outcome back as further inputs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,13 +29,20 @@ class KeyValue(NamedTuple):
     value: bytes | None
 
 
+class RecordsToMake(NamedTuple):
+    """Records that are made beside the loop, as that takes long: how many, and what makes them."""
+
+    number: int
+    make: Callable[[], Sequence[KeyValue]]
+
+
 @dataclass(frozen=True, slots=True)
 class Append:
     """Append records as one batch; the outcome comes back to the machine together with `token`. A
     refusal that nobody is answered with is logged.
     """
 
-    records: tuple[KeyValue, ...]
+    records: tuple[KeyValue, ...] | RecordsToMake
     token: Hashable
     is_answered: bool = True
 

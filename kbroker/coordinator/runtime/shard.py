@@ -92,6 +92,13 @@ class LedPartition(Protocol):
     def log(self) -> ShardLog: ...
 
 
+class BeingMade(NamedTuple):
+    """Records that are being made."""
+
+    records: asyncio.Future[Sequence[KeyValue]]
+    number: int
+
+
 class _Write(NamedTuple):
     """One decision that is not settled yet."""
 
@@ -103,6 +110,7 @@ class _Write(NamedTuple):
     end_offset: int  # where it ends in the log, if none before it is refused
     may_share: bool = True  # a batch with others
     is_independent: bool = False  # of those before it: it changes nothing, whatever they did
+    made: BeingMade | None = None  # the records, if they are not there yet
 
     @property
     def goes_in_parts(self) -> bool:
@@ -113,6 +121,7 @@ class _Write(NamedTuple):
         return (
             self.may_share
             and other.may_share
+            and other.made is None
             and self.required_acks == other.required_acks
             and self.options == other.options
         )
@@ -200,6 +209,20 @@ class Shard(Generic[MachineT]):
         write = _Write(number, records, settled, options, acks, end_offset)
         self._wait([write], outcome, begin_offset)
         return None
+
+    def write_when_made(self, made: BeingMade, replay: Replayed, settled: Settled) -> None:
+        """Append records that are being made. They have their place in line and enter the state at
+        once, and whoever comes later waits; if they cannot be made they never were.
+        """
+        if self._is_resigned:
+            settled(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        end_offset = self.next_offset + made.number
+        number = self._note(replay, self.next_offset)
+        acks = self._append.required_acks
+        self._line.append(_Write(number, (), settled, METADATA_BATCH, acks, end_offset, made=made))
+        self._is_open = False
+        made.records.add_done_callback(lambda _: self._send_line())
 
     def write_in_parts(
         self, records: Sequence[KeyValue], replay: ReplayedPart, settled: Settled
@@ -366,8 +389,22 @@ class Shard(Generic[MachineT]):
 
     def _send_line(self) -> None:
         while self._line and self._sending is None:
-            self._send(self._next_batch())
+            made = self._line[0].made
+            if made is None:
+                self._send(self._next_batch())
+            elif made.records.done():
+                self._take_made(made.records)
+            else:
+                break
         self._is_open = not (self._line or self._sending or self._is_resigned)
+
+    def _take_made(self, made: asyncio.Future[Sequence[KeyValue]]) -> None:
+        """Give the first in line its records, or refuse it if they could not be made."""
+        first = self._line.popleft()
+        if made.cancelled() or made.exception() is not None:
+            self._refused([first], ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
+            self._line.appendleft(first._replace(records=made.result(), made=None))
 
     def _next_batch(self) -> list[_Write]:
         """Writes from the head of the line that share a batch."""

@@ -10,18 +10,13 @@ plain entry of a dict.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, ItemsView, Iterator, MutableMapping
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, MutableMapping
+from typing import Any, Generic, TypeVar, overload
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 D = TypeVar("D")
-
-
-class _Change(NamedTuple):
-    write: int
-    entries: TimelineDict[Any, Any]
-    key: Hashable
+_Change = tuple[int, "TimelineDict[Any, Any]", Hashable]  # in this write, of this entry
 
 
 class Timeline:
@@ -49,7 +44,7 @@ class Timeline:
         self.is_noting = False
 
     def note(self, entries: TimelineDict[Any, Any], key: Hashable) -> None:
-        self._changes.append(_Change(self._write, entries, key))
+        self._changes.append((self._write, entries, key))
 
     @property
     def write(self) -> int:
@@ -66,16 +61,16 @@ class Timeline:
     def store(self, write: int) -> None:
         """A write is stored, and every earlier one with it: they are before it in the log."""
         changes = self._changes
-        while changes and changes[0].write <= write:
-            change = changes.popleft()
-            change.entries.forget_oldest(change.key)
+        while changes and changes[0][0] <= write:
+            _, entries, key = changes.popleft()
+            entries.forget_oldest(key)
 
     def roll_back(self, write: int) -> None:
         """Undo a write, and all later ones, as they rest on it."""
         changes = self._changes
-        while changes and changes[-1].write >= write:
-            change = changes.pop()
-            change.entries.undo_newest(change.key, change.write)
+        while changes and changes[-1][0] >= write:
+            number, entries, key = changes.pop()
+            entries.undo_newest(key, number)
 
 
 class TimelineDict(MutableMapping[K, V], Generic[K, V]):
@@ -98,6 +93,22 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
         if self._timeline.is_noting:
             self._note(key)
         self._newest[key] = value
+
+    def put_all(self, entries: Iterable[tuple[K, V]]) -> None:
+        """Set many, in a third of the time; they may be found out while they are set."""
+        if not self._timeline.is_noting:
+            self._newest.update(entries)
+            return
+        newest, kept, timeline = self._newest, self._before, self._timeline
+        for key, value in entries:
+            former, before = newest.get(key), kept.get(key)
+            if before is None:
+                kept[key] = [former]
+            else:
+                before.append(former)
+            timeline.note(self, key)
+            newest[key] = value
+            self.last_write = timeline.write
 
     def __delitem__(self, key: K) -> None:
         if self._timeline.is_noting:

@@ -36,6 +36,7 @@ def consumer_groups(
     *,
     max_size: int = 100,
     large_target: int = 10_000,
+    large_write: int = 10_000,
     assignors: Sequence[str] = ("uniform", "range"),
     migration_policy: str = "disabled",
     pattern_refresh_ms: int = 600_000,
@@ -47,6 +48,7 @@ def consumer_groups(
         assignors=assignors,
         migration_policy=migration_policy,
         large_target=large_target,
+        large_write=large_write,
         pattern_refresh_ms=pattern_refresh_ms,
     )
 

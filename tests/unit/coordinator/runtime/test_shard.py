@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbroker.coordinator.runtime.effects import KeyValue
-from kbroker.coordinator.runtime.shard import nothing
+from kbroker.coordinator.runtime.shard import BeingMade, nothing
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import records
@@ -446,3 +446,81 @@ async def test_who_rests_on_a_write_hears_when_leadership_goes() -> None:
 
     assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert shard.wait_for(last_write, answers.append) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# ---- records that are being made
+
+
+def add_when_made(tally: Tally, number: int) -> asyncio.Future[Any]:
+    """Add to "a" by a record that is still being made."""
+    made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def replay(_base_offset: int) -> None:
+        tally.machine.sums["a"] = tally.machine.sums.get("a", 0) + number
+
+    def settled(error: ErrorCode) -> None:
+        tally.answers.append((error, number))
+
+    tally.shard.write_when_made(BeingMade(made, 1), replay, settled)
+    return made
+
+
+async def test_records_that_are_being_made_keep_their_place_and_are_in_the_state_at_once() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    first = add_when_made(tally, 2)
+    tally.add("a", 3)
+    second = add_when_made(tally, 4)
+    tally.add("a", 5)
+    assert (sums(tally), stored(tally)) == ({"a": 15}, {"a": 1})
+    assert tally.shard.next_offset == 5
+
+    second.set_result([KeyValue(b"a", b"10")])
+    await turns()
+    assert batches(tally) == [[b"1"]]
+
+    first.set_result([KeyValue(b"a", b"3")])
+    await turns()
+
+    assert batches(tally) == [[b"1"], [b"3", b"6"], [b"10", b"15"]]
+    assert tally.answers == [(NONE, 1), (NONE, 2), (NONE, 6), (NONE, 4), (NONE, 15)]
+    assert sums(tally) == stored(tally) == sums(Tally(OffsetsLog(bytes(tally.log.data))))
+    tally.add("a", 1)
+    assert tally.answers[5:] == [(NONE, 16)]
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_records_that_cannot_be_made_never_were_nor_what_rests_on_them(
+    is_cancelled: bool,
+) -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    made = add_when_made(tally, 2)
+    tally.add("a", 3)
+    if is_cancelled:
+        made.cancel()
+    else:
+        made.set_exception(ValueError("no"))
+    await turns()
+
+    assert sums(tally) == stored(tally) == {"a": 1}
+    assert [code for code, _ in tally.answers] == [
+        NONE,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+    ]
+    tally.add("a", 1)
+    assert tally.answers[3:] == [(NONE, 2)]
+
+
+async def test_records_that_are_made_after_leadership_has_gone_are_written_nowhere() -> None:
+    tally = Tally()
+    made = add_when_made(tally, 2)
+    tally.shard.resign()
+    made.set_result([KeyValue(b"a", b"2")])
+    await turns()
+
+    add_when_made(tally, 3)
+
+    assert batches(tally) == []
+    assert tally.answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, each) for each in (2, 3)]
