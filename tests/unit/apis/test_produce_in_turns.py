@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,7 @@ from tests.fakes.requests.api_context import ApiCaller
 from tests.fakes.requests.denying_authorizer import services_without
 from tests.fakes.requests.recording_replier import local_connection
 from tests.fakes.requests.request_frames import frame_of
+from tests.fakes.requests.transactional import Transactional
 from tests.fakes.running.loop_turns import counting_turns
 from tests.fakes.running.waiting import until
 
@@ -113,8 +115,7 @@ def cluster_of(**where) -> ReplicationCluster:
 
 def services_of(cluster):
     services = ApiCaller(cluster).services
-    object.__setattr__(services, "participation", FakeParticipation())
-    return services
+    return replace(services, transactional=Transactional(participation=FakeParticipation()))
 
 
 def request_of(request: ProduceRequest, version: int) -> tuple[Request, bytearray]:
