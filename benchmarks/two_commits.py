@@ -23,9 +23,11 @@ from benchmarks.generator import Traffic, send
 from benchmarks.instrument_cost import LOADS
 from benchmarks.loads import first_produce
 from benchmarks.processes import RunningBroker, kbroker
+from benchmarks.request_kinds import Heartbeat, OffsetCommit
 
 _BLOCK = 1_000  # requests
 _ROOT = Path(__file__).parents[1]
+_COMPARED = LOADS | {"heartbeat": Heartbeat(), "commit of an offset": OffsetCommit()}
 
 Pairs = dict[str, list[tuple[float, float]]]  # by figure: the other commit's, and ours
 
@@ -43,8 +45,10 @@ def checked_out(commit: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def compare(other: Path, order: int, blocks: int) -> Pairs:
-    """One round: figures of a new broker of each; `order` 1 has ours started first."""
+def compare(other: Path, order: int, blocks: int, only: str) -> Pairs:
+    """One round: figures of a new broker of each; `order` 1 has ours started first. Of the loads,
+    those with `only` in their names.
+    """
     found: Pairs = {}
     folders = [other, _ROOT]
     with (
@@ -59,8 +63,8 @@ def compare(other: Path, order: int, blocks: int) -> Pairs:
         (cpu_s, mib), (our_cpu_s, our_mib) = starts
         found["start and first record, s of CPU"] = [(cpu_s, our_cpu_s)]
         found["idle, MiB"] = [(mib, our_mib)]
-        for name, load in LOADS.items():
-            for in_flight in (1, 5):
+        for name, load in _COMPARED.items():
+            for in_flight in (1, 5) if only in name else ():
                 named = f"{name}, {in_flight} in flight, us of CPU"
                 found[named] = _blocks(brokers, load, in_flight, blocks)
     return found
@@ -93,13 +97,14 @@ def _blocks(
 @click.argument("commit")
 @click.option("--rounds", default=5, help="Brokers that are started of each.")
 @click.option("--blocks", default=10, help="Of 1,000 requests, of each kind at each broker.")
-def main(commit: str, rounds: int, blocks: int) -> None:
+@click.option("--only", default="", help="Loads with this in their names.")
+def main(commit: str, rounds: int, blocks: int, only: str) -> None:
     """Print medians, and what ours are of the other commit's, with the least and the most round."""
     ratios: dict[str, list[float]] = defaultdict(list)
     values: Pairs = defaultdict(list)
     with checked_out(commit) as other:
         for number in range(rounds):
-            for name, pairs in compare(other, number % 2, blocks).items():
+            for name, pairs in compare(other, number % 2, blocks, only).items():
                 ratios[name].append(median(ours / theirs for theirs, ours in pairs))
                 values[name] += pairs
     for name, of_rounds in ratios.items():
