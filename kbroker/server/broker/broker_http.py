@@ -192,7 +192,11 @@ def _made_later(config: KafkaConfig, looks: Looks, loop: BrokerLoop) -> Mapping[
 
     def metrics() -> Mapping[str, Route]:
         from kbroker.http.metrics_routes import metrics_routes
-        from kbroker.server.broker import broker_metrics  # noqa: F401
+        from kbroker.server.broker import (  # noqa: F401
+            broker_metrics,
+            quotas_in_force,
+            transactions_in_force,
+        )
 
         shown = config.kbroker.kbroker_metrics_partitions
         return metrics_routes(loop, looks.samples, looks.before_samples, shown)
