@@ -148,11 +148,23 @@ def arrival(group: ConsumerGroup, attendance: Attendance) -> Event | None:
     last = group.members.get(attendance.on_its_way)
     if last is not None and not last.is_reconciled_to(epoch):
         return None
-    for member in group.members.values():
-        if not member.is_reconciled_to(epoch):
-            attendance.on_its_way = member.member_id
-            return None
+    if _found_on_its_way(group, epoch, attendance):
+        return None
+    # All were seen at their target once: look whether they still are.
+    attendance.not_looked_at = iter(list(group.members))
+    if _found_on_its_way(group, epoch, attendance):
+        return None
     attendance.stable_epoch = epoch
     if not group.members:
         return None
     return TargetReached(group=group.group_id, epoch=epoch, members=len(group.members))
+
+
+def _found_on_its_way(group: ConsumerGroup, epoch: int, attendance: Attendance) -> bool:
+    """Look on among the members for one that has not reached its target."""
+    for member_id in attendance.not_looked_at:
+        member = group.members.get(member_id)
+        if member is not None and not member.is_reconciled_to(epoch):
+            attendance.on_its_way = member_id
+            return True
+    return False

@@ -8,7 +8,7 @@ the step is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -232,6 +232,8 @@ class Attendance:
     pattern_job: PatternJob | None = None  # likewise
     stable_epoch: int = -1  # in which all members were seen at their target
     on_its_way: str = ""  # a member that was not there yet
+    # Members that come after that one in the group's order.
+    not_looked_at: Iterator[str] = field(default_factory=lambda: iter(()))
     arrivals_seen: int = -1  # of topics, when patterns were resolved last
     patterns_not_before_ms: float = 0.0  # monotonic: patterns are not resolved until then
 
