@@ -4,6 +4,7 @@ had two readers, records none, or something stood still.
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import threading
@@ -15,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from compat_tests.cluster.group_members import Member, command_of, now_ms
+from compat_tests.commands.command_line import run
 
 TOPIC, GROUP = "t", "g"
 # The members' time to give up partitions, and what they get beyond it; the time until one is missed.
@@ -37,28 +38,24 @@ class Targets:
     of: str = ""
     _since: dict[str, int] = field(default_factory=dict)
 
-    def look(self, admin: AdminClient, is_alive: dict[str, bool]) -> None:
-        """Ask the group; a classic one has no targets."""
-        at_ms = now_ms()
-        asked = admin.describe_consumer_groups([GROUP], request_timeout=_LOOK_S)[GROUP]
-        try:
-            members = asked.result().members
-        except KafkaException:  # its coordinator is away
-            return
-        away = {
-            each.client_id
-            for each in members
-            if each.target_assignment is not None and is_alive.get(each.client_id)
-            and _places(each.assignment) != _places(each.target_assignment)
-        }  # fmt: skip
-        self._since = {name: self._since.get(name, at_ms) for name in away}
+    def look(self, bootstrap: str, alive: set[str]) -> None:
+        """Ask the group; a classic one has no targets. By a command: the administrator of librdkafka
+        2.16 ends this process where coordinators come and go.
+        """
+        asked_ms = now_ms()
+        asked = ("group", "describe", GROUP, "--members", "--output", "json")
+        with suppress(subprocess.TimeoutExpired):
+            rows = json.loads(run(*asked, bootstrap=bootstrap).out or "[]")
+            away = {
+                row["client_id"]
+                for row in rows
+                if row["client_id"] in alive
+                and row["partitions"] != row.get("target", row["partitions"])
+            }
+            self._since = {name: self._since.get(name, asked_ms) for name in away}
         for name, since_ms in self._since.items():
-            if at_ms - since_ms > self.worst_ms:
-                self.worst_ms, self.of = at_ms - since_ms, name
-
-
-def _places(assignment: object) -> set[int]:
-    return {each.partition for each in assignment.topic_partitions}  # type: ignore[attr-defined]
+            if asked_ms - since_ms > self.worst_ms:
+                self.worst_ms, self.of = asked_ms - since_ms, name
 
 
 class Ledger:
@@ -76,7 +73,6 @@ class Ledger:
         self.written = 0
         self.ends: dict[int, int] = {}  # of the partitions, when all is written
         self._stops_writing = threading.Event()
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._outside = Consumer(  # which is not a member
             {"bootstrap.servers": bootstrap, "group.id": GROUP, "log_level": 0}
         )
@@ -123,7 +119,7 @@ class Ledger:
 
     def look(self) -> None:
         """See what is committed, which never goes back, and who is not at the target."""
-        self.targets.look(self._admin, {each.name: True for each in self.here()})
+        self.targets.look(self.bootstrap, {each.name for each in self.here()})
         asked = [TopicPartition(TOPIC, each) for each in range(self.partitions)]
         with suppress(KafkaException):  # its coordinator is away
             for place in self._outside.committed(asked, timeout=_LOOK_S):
