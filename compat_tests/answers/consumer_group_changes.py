@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from compat_tests.answers.consumer_group_steps import (
     Step,
     beat,
@@ -21,7 +23,15 @@ from compat_tests.answers.consumer_group_steps import (
 Sequences = dict[str, tuple[Step, ...]]
 
 
-def into_the_other() -> Sequences:
+def changes(policy: str = "") -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """Yield every sequence of changes; the name says by which policy, if it is not the default."""
+    end = f" ({policy})" if policy else ""
+    for making in (_into_the_other, _classic_members, _there_and_back):
+        for name, steps in making().items():
+            yield name + end, steps
+
+
+def _into_the_other() -> Sequences:
     """Members of one protocol who come to a group of the other."""
     stable = (classic_join("c", "t6"), sync("c", given="t6"))
     return {
@@ -67,7 +77,7 @@ def into_the_other() -> Sequences:
     }  # fmt: skip
 
 
-def classic_members() -> Sequences:
+def _classic_members() -> Sequences:
     """Classic members in a group of the new protocol."""
     mixed = (classic_join("c", "t6"), sync("c", given="t6"), join("a", "t6"))
     again = (classic_beat("c"), classic_join("c", "t6"), sync("c"))
@@ -111,7 +121,7 @@ def classic_members() -> Sequences:
     }  # fmt: skip
 
 
-def there_and_back() -> Sequences:
+def _there_and_back() -> Sequences:
     """Groups that become classic again."""
     mixed = (classic_join("c", "t6"), sync("c", given="t6"), join("a", "t6"))
     return {

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from compat_tests.answers.consumer_group_changes import (
-    classic_members,
-    into_the_other,
-    there_and_back,
+    changes,
 )
 from compat_tests.answers.consumer_group_steps import (
     Step,
@@ -41,9 +39,9 @@ def sequences() -> Iterator[tuple[str, tuple[Step, ...]]]:
     """Yield every sequence, each with a name of its own."""
     for making in (
         _first, _going_on, _two, _static, _commits, _fetches, _transactions, _seen, _topics,
-        into_the_other, classic_members, there_and_back,
     ):  # fmt: skip
         yield from making().items()
+    yield from changes()
 
 
 def _first() -> Sequences:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from compat_tests.answers.consumer_group_changes import changes
 from compat_tests.answers.consumer_group_sequences import sequences
 from compat_tests.answers.consumer_group_steps import play
 from compat_tests.answers.group_settings import kbroker
@@ -20,17 +21,54 @@ from compat_tests.running import apache_kafka
 
 RECORDED = Path(__file__).with_name("consumer_groups.json")
 SETTLES_S = 0.4  # the time in which a broker of KRaft hears of what its controller did
-_SETTINGS = {"group.consumer.assignment.interval.ms": "0"}  # targets come at once
-OPTIONS = tuple(f"--override={name}={value}" for name, value in _SETTINGS.items())
+SETTINGS = {"group.consumer.assignment.interval.ms": "0"}  # targets come at once
+_POLICIES = ("disabled", "upgrade", "downgrade")  # of changes of the protocol, beside the default
 
 DIFFERENT: Mapping[str, Different] = {}
 
 
+def ours(only: str = "") -> dict[str, list[str]]:
+    """Return what comes at kbroker of sequences with this in their names."""
+
+    def start(settings: Mapping[str, str]) -> AbstractContextManager[str]:
+        return kbroker(*overriding(settings))
+
+    return _played(start, 0, only)
+
+
+def overriding(settings: Mapping[str, str]) -> list[str]:
+    """Return the options of a start with these settings."""
+    return [f"--override={name}={value}" for name, value in settings.items()]
+
+
+def _theirs() -> dict[str, list[str]]:
+    """Return what comes of all at Apache Kafka 4.3.1."""
+    return _played(apache, SETTLES_S)
+
+
 @contextmanager
-def apache() -> Iterator[str]:
+def apache(settings: Mapping[str, str] = SETTINGS) -> Iterator[str]:
     """Apache Kafka 4.3.1."""
-    with apache_kafka.broker(apache_kafka.NEWEST, _SETTINGS) as (bootstrap, _):
+    with apache_kafka.broker(apache_kafka.NEWEST, settings) as (bootstrap, _):
         yield bootstrap
+
+
+def _played(
+    start: Callable[[Mapping[str, str]], AbstractContextManager[str]],
+    settles_s: float,
+    only: str = "",
+) -> dict[str, list[str]]:
+    """Play sequences, those of each policy to a broker of its own."""
+    by_policy = {"": list(sequences()), **{each: list(changes(each)) for each in _POLICIES}}
+    found: dict[str, list[str]] = {}
+    for policy, played in by_policy.items():
+        wanted = [(name, steps) for name, steps in played if only in name]
+        if not wanted:
+            continue
+        more = {"group.consumer.migration.policy": policy} if policy else {}
+        with start({**SETTINGS, **more}) as bootstrap:
+            found |= play(bootstrap, wanted, settles_s)
+    return found
 
 
 def main() -> None:
@@ -40,15 +78,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="those with this in their names")
     options = parser.parse_args()
     if options.record:
-        with apache() as bootstrap:
-            theirs = play(bootstrap, sequences(), SETTLES_S)
-        RECORDED.write_text(json.dumps({"4.3.1": theirs}, ensure_ascii=False, indent=0) + "\n")
-    wanted = [(name, steps) for name, steps in sequences() if options.only in name]
-    with kbroker(*OPTIONS) as bootstrap:
-        ours = play(bootstrap, wanted, 0)
+        recorded = json.dumps({"4.3.1": _theirs()}, ensure_ascii=False, indent=0)
+        RECORDED.write_text(recorded + "\n")
+    found = ours(options.only)
     different = {name: each for name, each in DIFFERENT.items() if options.only in name}
-    lines = unexplained(ours, json.loads(RECORDED.read_text()), different)
-    print(f"{len(ours)} sequences, {len(lines)} unexplained")
+    lines = unexplained(found, json.loads(RECORDED.read_text()), different)
+    print(f"{len(found)} sequences, {len(lines)} unexplained")
     print(*lines, sep="\n")
 
 

@@ -6,18 +6,14 @@ import json
 
 import pytest
 
-from compat_tests.answers.consumer_group_sequences import sequences
-from compat_tests.answers.consumer_group_steps import play
-from compat_tests.answers.consumer_groups import DIFFERENT, OPTIONS, RECORDED
-from compat_tests.answers.group_settings import kbroker
+from compat_tests.answers.consumer_groups import DIFFERENT, RECORDED, ours
 from compat_tests.answers.logins import unexplained
 
 
 def test_consumer_groups_are_answered_for_as_apache_kafka_answers_for_them(target: str) -> None:
     if target != "kbroker":
         pytest.skip("starts a kbroker whose targets come at once")
-    with kbroker(*OPTIONS) as bootstrap:
-        ours = play(bootstrap, sequences(), 0)
+    found = ours()
 
-    assert len(ours) == 211
-    assert unexplained(ours, json.loads(RECORDED.read_text()), DIFFERENT) == []
+    assert len(found) == 211 + 3 * 35
+    assert unexplained(found, json.loads(RECORDED.read_text()), DIFFERENT) == []

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from compat_tests.answers.consumer_groups import OPTIONS
+from compat_tests.answers.consumer_groups import SETTINGS, overriding
 from compat_tests.answers.group_settings import kbroker
 from compat_tests.commands.new_group_tools import FORMS, RECORDED, printed
 
@@ -14,7 +14,7 @@ from compat_tests.commands.new_group_tools import FORMS, RECORDED, printed
 def test_the_tools_of_apache_kafka_show_and_change_new_groups(target: str) -> None:
     if target != "kbroker":
         pytest.skip("starts a kbroker whose targets come at once")
-    with kbroker(*OPTIONS) as bootstrap:
+    with kbroker(*overriding(SETTINGS)) as bootstrap:
         ours = printed(bootstrap)
 
     assert len(ours) == len(FORMS)
