@@ -195,10 +195,8 @@ def paced(
     sockets = [socket.create_connection(address, timeout=60) for _ in range(connections)]
     waiting: dict[int, deque[float]] = {each.fileno(): deque() for each in sockets}
     unread: dict[int, bytes] = dict.fromkeys(waiting, b"")
-    poller = select.epoll()
     for each in sockets:
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        poller.register(each.fileno(), select.EPOLLIN)
     by_number = {each.fileno(): each for each in sockets}
     latencies: list[float] = []
     turns, sent, begun = cycle(zip(cycle(sockets), frames, strict=False)), 0, time.perf_counter()
@@ -210,7 +208,8 @@ def paced(
             to.sendall(frame)
             sent += 1
         pause = max(0.0, begun + sent / per_s - now) if sent < count else 1.0
-        for number, _ in poller.poll(pause):
+        # epoll would pause for whole milliseconds, in which several become due, and late.
+        for number in select.select(waiting, [], [], pause)[0]:
             unread[number] += by_number[number].recv(1 << 16)
             now = time.perf_counter()
             answers, unread[number] = _whole(unread[number])
@@ -218,7 +217,6 @@ def paced(
                 if answer[error_at : error_at + 2] != b"\0\0":
                     raise RuntimeError(f"an answer has an error: {answer[:80].hex()}")
                 latencies.append((now - waiting[number].popleft()) * 1000)
-    poller.close()
     for each in sockets:
         each.close()
     return latencies
