@@ -295,7 +295,7 @@ class ConsumerGroup:
 
     def _own(self, before: Member | None, after: Member | None) -> None:
         owners = self.owners
-        if after is not None:
+        if after is not None and (after.assigned or after.revoking):
             owners.put_all(self._owned(before, after))
         if before is not None:
             for topic_id, partition in _given_up(before, after):
