@@ -21,7 +21,7 @@ from kbroker.slices import slices
 from kbroker.turns import ENTRIES
 
 _KEPT = 8  # sets of topics
-_FEW = 16  # topics, of which nothing is kept together
+_FEW = 16  # topics, of which nothing is kept together; so many names may be of none
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -86,13 +86,12 @@ class ClusterTopics:
             ids |= found
             self._count(found, counts, racks)
             yield
-        if self._changes == changes:
+        if self._changes == changes and _are_known(names, ids):
             of_all = self._ids.keep(names, frozenset(ids))
             self._topics.keep(of_all, Topics(counts, racks))
             yield
-        if self._changes == changes:
-            self.metadata_hash(names)
-            yield
+            if self._changes == changes:
+                self.metadata_hash(names)
 
     def topic_id(self, name: str) -> UUID | None:
         """None for a topic that does not exist, or has no id."""
@@ -104,7 +103,10 @@ class ClusterTopics:
         if len(names) <= _FEW:
             return self._ids_of(names)
         found = self._ids.get(names)
-        return self._ids.keep(names, self._ids_of(names)) if found is None else found
+        if found is not None:
+            return found
+        found = self._ids_of(names)
+        return self._ids.keep(names, found) if _are_known(names, found) else found
 
     def _ids_of(self, names: Collection[str]) -> frozenset[UUID]:
         ids = frozenset(map(self._metadata.topic_id, names))
@@ -117,9 +119,11 @@ class ClusterTopics:
         if found is not None:
             return found
         self._learn_hashes(asked)
-        hashes = self._hashes
-        found = group_hash({name: hashes[name] for name in asked if name in hashes})
-        return found if len(asked) <= _FEW else self._group_hashes.keep(asked, found)
+        hashes = {name: self._hashes[name] for name in asked if name in self._hashes}
+        found = group_hash(hashes)
+        if len(asked) <= _FEW or not _are_known(asked, hashes):
+            return found
+        return self._group_hashes.keep(asked, found)
 
     def _learn_hashes(self, names: Iterable[str]) -> None:
         hashes = self._hashes
@@ -172,3 +176,8 @@ class ClusterTopics:
             counts[topic_id] = self._metadata.partition_count(name)
             if has_racks:
                 racks[topic_id] = self._racks_of_partitions(name)
+
+
+def _are_known(names: Collection[str], found: Collection[object]) -> bool:
+    """Whether these are names of topics but for a few: others come from anybody, at any length."""
+    return len(names) - len(found) <= _FEW

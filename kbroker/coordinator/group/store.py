@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -97,6 +98,8 @@ class GroupStore:
         self.consumer_groups = consumer_groups
         # Runs work of groups that takes long.
         self.beside: Callable[[Callable[[], Any]], Awaitable[Any]] = asyncio.to_thread
+        # Makes records, for which a whole partition waits: behind no work of groups.
+        self.making = _thread_for_records()
         self._note = note
         self.happened: Counter[str] = Counter()  # events, by their names
         self.runtime = runtime
@@ -225,7 +228,7 @@ class GroupStore:
 
     async def _make(self, records: RecordsToMake, made: asyncio.Future[Sequence[KeyValue]]) -> None:
         try:
-            made.set_result(await self.beside(records.make))
+            made.set_result(await self.making(records.make))
         except Exception as error:
             made.set_exception(error)
             raise
@@ -390,6 +393,18 @@ def _taken_back(reply: Reply) -> Reply:
     assert isinstance(reply.correlation, PendingReply)
     refusal = reply.correlation.refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Reply(reply.correlation, refusal)
+
+
+def _thread_for_records() -> Callable[[Callable[[], Any]], Awaitable[Any]]:
+    """Return what calls work on a thread of its own, which begins with the first and ends with who
+    asks for it.
+    """
+    executor = ThreadPoolExecutor(1, "records-of-groups")
+
+    async def call(work: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
+
+    return call
 
 
 class GroupMachine:

@@ -61,9 +61,22 @@ async def test_topics_that_change_while_they_are_looked_up_count_as_they_are_the
     assert (await member.later()).member_epoch == answer.member_epoch
 
 
+async def test_names_of_no_topics_are_not_kept_when_a_member_has_asked_for_them() -> None:
+    broker, names = broker_with_topics(COUNT)
+    topics = broker.groups.consumer_groups.groups.given.topics
+    strange = [f"{name}-" for name in names]
+    asked = frozenset([*names, *strange])
+
+    await MemberOf(broker, "m1", asked).later(**MemberOf(broker, "m1", asked).first())
+
+    assert topics.topic_ids(asked) == topics.topic_ids(frozenset(names))
+    assert topics.topic_ids(asked) is not topics.topic_ids(asked)
+    assert topics.topic_ids(frozenset(names)) is topics.topic_ids(frozenset(names))
+
+
 async def test_who_comes_after_a_large_write_waits_for_it_and_follows_it_in_the_log() -> None:
     broker, names = broker_with_topics(20, large_write=20)
-    broker.groups.store.beside = beside = Beside()
+    broker.groups.store.making = beside = Beside()
     large, small = MemberOf(broker, "large", names), MemberOf(broker, "small", group_id="h")
     asked = [asyncio.ensure_future(each.later(**each.first())) for each in (large, small)]
     await turns()
@@ -84,7 +97,7 @@ async def test_who_comes_after_a_large_write_waits_for_it_and_follows_it_in_the_
 
 async def test_a_large_write_whose_records_cannot_be_made_lets_nobody_in() -> None:
     broker, names = broker_with_topics(20, large_write=20)
-    broker.groups.store.beside = beside = Beside()
+    broker.groups.store.making = beside = Beside()
     member = MemberOf(broker, "large", names)
     asked = asyncio.ensure_future(member.later(**member.first()))
     await turns()
