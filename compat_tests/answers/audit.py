@@ -8,20 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from compat_tests.answers.authorized import (
-    ACL_AUTHORIZER,
-    LOGINS_AND_RIGHTS,
-    Authorized,
-    listeners,
-    with_zookeeper,
-)
+from compat_tests.answers.authorized import Authorized, kbroker, with_zookeeper
 from compat_tests.answers.rules import (
     ALLOW,
     CLUSTER,
@@ -33,8 +25,6 @@ from compat_tests.answers.rules import (
     Played,
     requests,
 )
-from compat_tests.conftest import BrokerProcess
-from compat_tests.running import apache_kafka
 
 RECORDED = Path(__file__).with_name("audit.json")
 READ, DESCRIBE, DESCRIBE_CONFIGS = 3, 8, 10
@@ -101,22 +91,6 @@ def _begin_groups(played: Played) -> None:
             played.changed(10, 1, {"key": group, "key_type": 0})
             assert time.monotonic() < deadline_s, "no coordinator has come"
             time.sleep(0.02)
-
-
-@contextmanager
-def kbroker() -> Iterator[Authorized]:
-    """A kbroker with an authorizer, whose log is kept."""
-    with tempfile.TemporaryDirectory(prefix="audit-") as root:
-        inside, port = apache_kafka.free_port(), apache_kafka.free_port()
-        settings = {**LOGINS_AND_RIGHTS, "authorizer.class.name": ACL_AUTHORIZER}
-        settings["listeners"] = listeners(inside, port)
-        options = [part for pair in settings.items() for part in ("--override", "=".join(pair))]
-        broker = BrokerProcess(Path(root) / "data", tuple(options), inside)
-        broker.start()
-        try:
-            yield Authorized(broker.bootstrap, port, settles=False, log=broker.log_text)
-        finally:
-            broker.stop()
 
 
 def unexplained(ours: list[str], theirs: list[str]) -> list[str]:

@@ -40,7 +40,8 @@ def kbroker(settings: Mapping[str, str] = LOGINS_AND_RIGHTS) -> Iterator[Authori
     settings = {**settings, "authorizer.class.name": ACL_AUTHORIZER}
     with listening(settings, "SASL_PLAINTEXT") as broker:
         bootstrap = f"127.0.0.1:{broker.ports['PLAINTEXT']}"
-        yield Authorized(bootstrap, broker.ports["SASL_PLAINTEXT"], settles=False)
+        port = broker.ports["SASL_PLAINTEXT"]
+        yield Authorized(bootstrap, port, settles=False, log=broker.log)
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def with_zookeeper(settings: Mapping[str, str] = LOGINS_AND_RIGHTS) -> Iterator[
         port, inside = apache_kafka.free_port(), apache_kafka.free_port()
         own = {
             "authorizer.class.name": ACL_AUTHORIZER,
-            "listeners": listeners(inside, port),
+            "listeners": f"PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{port}",
             "zookeeper.session.timeout.ms": "30000",  # of a busy machine
         }
         directory = Path(root) / "data"
@@ -69,11 +70,6 @@ def with_kraft(settings: Mapping[str, str] = LOGINS_AND_RIGHTS) -> Iterator[Auth
     settings = {**settings, "authorizer.class.name": STANDARD_AUTHORIZER}
     with apache_kafka.broker(apache_kafka.NEWEST, settings, {"SASL_PLAINTEXT": port}) as (own, _):
         yield Authorized(own, port, settles=True)
-
-
-def listeners(inside: int, port: int) -> str:
-    """The listeners of super users and of those who log in."""
-    return f"PLAINTEXT://127.0.0.1:{inside},SASL_PLAINTEXT://127.0.0.1:{port}"
 
 
 THEIRS: Mapping[str, Start] = MappingProxyType(

@@ -467,10 +467,11 @@ def kbroker() -> Iterator[int]:
 
 
 class Listening(NamedTuple):
-    """A broker: its ports by security protocol, and its process."""
+    """A broker: its ports by security protocol, its process, and what it has logged."""
 
     ports: dict[str, int]
     pid: int
+    log: Callable[[], str]
 
 
 @contextmanager
@@ -486,7 +487,7 @@ def listening(settings: Mapping[str, str], *protocols: str) -> Iterator[Listenin
         try:
             make_users(broker.bootstrap)
             assert broker.process is not None
-            yield Listening(ports, broker.process.pid)
+            yield Listening(ports, broker.process.pid, broker.log_text)
         finally:
             broker.stop()
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from compat_tests.answers.audit import RECORDED, kbroker, lines_of, unexplained
+from compat_tests.answers.audit import RECORDED, lines_of, unexplained
+from compat_tests.answers.authorized import kbroker
 
 
 def test_decisions_are_logged_as_apache_kafka_logs_them(target: str) -> None:
