@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from kbroker.acl.acl import AclOperation
 from kbroker.admin.client_quota_changes import Entity, alter_quotas
 from kbroker.admin.host_names import AskedHosts
-from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorization import ForRequest, in_words, the_cluster
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
@@ -29,7 +29,7 @@ Entry = AlterClientQuotasResponse.EntryData
 
 @api(
     AlterClientQuotasRequest,
-    ForRequest(AclOperation.ALTER_CONFIGS, the_cluster),
+    ForRequest(AclOperation.ALTER_CONFIGS, the_cluster, text=in_words),
     parts=AS_A_WHOLE,
 )
 async def handle(

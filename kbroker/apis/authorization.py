@@ -43,6 +43,7 @@ Handler = Callable[..., Any]
 OfRequest = Callable[[RequestContext, Any], AclResource | None]
 OfAnswer = Callable[[RequestContext, Any], object]
 OfEntry = Callable[[RequestContext, Any, Any], AclResource | ErrorCode | None]
+TextOf = Callable[[ErrorCode], str | None]
 Wish = tuple[AclOperation, AclResource]
 """An operation on a resource, which a request needs."""
 
@@ -55,6 +56,23 @@ REFUSALS: Mapping[AclResourceType, ErrorCode] = MappingProxyType(
         AclResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
+_WORDS: Mapping[ErrorCode, str] = MappingProxyType(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    }
+)
+
+
+def in_words(code: ErrorCode) -> str | None:
+    """Kafka's words for a code, which stand beside it."""
+    return _WORDS.get(code)
+
+
+def _no_text(_code: ErrorCode) -> str | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -64,6 +82,7 @@ class ForRequest:
     operation: AclOperation
     resource: OfRequest  # None: this request needs nothing of that kind
     unless: AclOperation | None = None  # on the same resource: either will do
+    text: TextOf = _no_text  # said beside the code
 
     def guard(self, handler: Handler) -> Handler:
         """Return the handler for clients that may use it."""
@@ -71,7 +90,8 @@ class ForRequest:
         def handle(ctx: RequestContext, request: Message) -> Any:
             resource = self.resource(ctx, request)
             if resource is not None and not self._is_met(ctx, resource):
-                raise KafkaError(REFUSALS[resource.type])
+                code = REFUSALS[resource.type]
+                raise KafkaError(code, self.text(code))
             return handler(ctx, request)
 
         return handle
@@ -99,7 +119,7 @@ class ForEach:
     asked: str  # the array
     answered: str  # the response's array of the answers
     unless: AclOperation | None = None  # on the cluster, which stands for all entries
-    text: str | None = None  # said beside the code
+    text: TextOf = _no_text  # said beside the code
     complete: OfAnswer | None = None  # completes the answer to an entry that is refused
     # Arrays in a topic, and in its answer, which may be long as the request is taken as a whole.
     partitions: tuple[str, str] | None = None
@@ -158,7 +178,7 @@ class ForEach:
             last = None
             for some in self._some_at_a_time(entries):
                 part = self._only(request, some)
-                refusal = part.error_response(code, ctx.api_version, self.text)
+                refusal = part.error_response(code, ctx.api_version, self.text(code))
                 ctx.tell_refusals(request, refusal)
                 answers = getattr(refusal, self.answered)
                 if self.complete is not None:

@@ -44,7 +44,7 @@ def _is_shown(
         resource=topic_in("name"),
         asked="topics",
         answered="results",
-        text="The topic authorization is failed.",
+        text=lambda _code: "The topic authorization is failed.",
     ),
     forwarded=_is_shown,
     parts=Parts("topics", "results", key="name", again=Again.LEFT_OUT),

@@ -64,7 +64,7 @@ def _hide_configs(ctx: RequestContext, response: CreateTopicsResponse) -> None:
         asked="topics",
         answered="topics",
         unless=AclOperation.CREATE,
-        text="Authorization failed.",
+        text=lambda _code: "Authorization failed.",
     ),
     ForAnswer(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, _hide_configs),
     forwarded=_is_shown,

@@ -20,7 +20,7 @@ from kbroker.acl.acl import AclOperation
 from kbroker.admin.broker_loggers import describe_loggers
 from kbroker.admin.own_broker import broker_id_in
 from kbroker.admin.topic_validation import validate_topic_name
-from kbroker.apis.authorization import ForEach, config_resource
+from kbroker.apis.authorization import ForEach, config_resource, in_words
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.registry import api
@@ -72,6 +72,7 @@ _MALFORMED = (
         resource=config_resource,
         asked="resources",
         answered="results",
+        text=in_words,
     ),
     parts=Parts("resources", "results"),
 )

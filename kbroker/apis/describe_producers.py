@@ -12,7 +12,7 @@ from typing import Any
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
 from kbroker.admin.topic_validation import validate_topic_name
-from kbroker.apis.authorization import ForEach
+from kbroker.apis.authorization import ForEach, in_words
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api
@@ -48,7 +48,7 @@ def _topic(_ctx: RequestContext, _request: Any, entry: Any) -> AclResource | Non
         resource=_topic,
         asked="topics",
         answered="topics",
-        text="Topic authorization failed.",
+        text=in_words,
     ),
     parts=Parts("topics.partition_indexes", "topics.partitions", key="name."),
 )

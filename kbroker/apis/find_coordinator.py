@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.acl.acl import AclOperation, AclResource, AclResourceType
-from kbroker.apis.authorization import ForEach, ForRequest
+from kbroker.apis.authorization import ForEach, ForRequest, in_words
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import node_address
 from kbroker.apis.now_or_later import NowOrLater
@@ -66,12 +66,13 @@ def _only_key(ctx: RequestContext, request: FindCoordinatorRequest) -> AclResour
 
 @api(
     FindCoordinatorRequest,
-    ForRequest(AclOperation.DESCRIBE, _only_key),
+    ForRequest(AclOperation.DESCRIBE, _only_key, text=in_words),
     ForEach(
         operation=AclOperation.DESCRIBE,
         resource=_each_key,
         asked="coordinator_keys",
         answered="coordinators",
+        text=lambda _code: "",  # as Kafka has it there, and not null
     ),
     parts=Parts("coordinator_keys", "coordinators"),
 )

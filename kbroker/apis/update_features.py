@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbroker.acl.acl import AclOperation
-from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorization import ForRequest, in_words, the_cluster
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.controller.event_handlers.feature_updates import update_failed
@@ -29,7 +29,7 @@ _MOST_FEATURES = 1_000  # there are about ten
 Refusals = Mapping[str, KafkaError | None]
 
 
-@api(UpdateFeaturesRequest, ForRequest(AclOperation.ALTER, the_cluster))
+@api(UpdateFeaturesRequest, ForRequest(AclOperation.ALTER, the_cluster, text=in_words))
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Have the controller write the levels, and wait until they are seen."""
     if len(request.feature_updates) > _MOST_FEATURES:

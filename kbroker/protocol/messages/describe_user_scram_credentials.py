@@ -6,6 +6,7 @@ v0: flexible.
 
 from __future__ import annotations
 
+from kbroker.errors import ErrorCode
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
@@ -19,6 +20,18 @@ class DescribeUserScramCredentialsRequest(Message):
     users: list[DescribeUserScramCredentialsRequest.UserName] | None = wire(
         "[]UserName", nullable="0+", default=[]
     )
+
+    def error_response(
+        self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0
+    ) -> Message:
+        """Answer for each user, too, without a name, as Kafka does."""
+        response = super().error_response(code, version, message, throttle_time_ms)
+        assert isinstance(response, DescribeUserScramCredentialsResponse)
+        result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+        response.results = [
+            result(error_code=code, error_message=message) for _ in self.users or ()
+        ]
+        return response
 
 
 @message(key=50, versions="0", flexible="0+")

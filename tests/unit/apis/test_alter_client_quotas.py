@@ -226,6 +226,7 @@ async def test_only_who_may_alter_settings_of_the_cluster_changes_quotas(
     request = AlterClientQuotasRequest(entries=[entry(ANN, producer_byte_rate=1.0)])
     (answer,) = (await ask(services, request, 1)).entries
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert answer.error_message == "Cluster authorization failed."
     assert [part.entity_name for part in answer.entity] == ["ann"]
     assert await client.broker.zk.tree.children("/config/users") == []
 

@@ -421,8 +421,12 @@ async def test_settings_are_refused_by_what_they_belong_to(client: AdminClient) 
         (AclOperation.DESCRIBE_CONFIGS, CLUSTER),
     )
     response = await ask(services, DescribeConfigsRequest(resources=asked), 1)
-    found = {row.resource_name: row.error_code for row in response.results}
-    assert found == {SECRET: TOPIC_29, OPEN: 0, "0": CLUSTER_31}
+    found = {row.resource_name: (row.error_code, row.error_message) for row in response.results}
+    assert found == {
+        SECRET: (TOPIC_29, "Topic authorization failed."),
+        OPEN: (0, ""),
+        "0": (CLUSTER_31, "Cluster authorization failed."),
+    }
 
 
 async def test_settings_are_altered_by_whom_may_alter_them(client: AdminClient) -> None:
@@ -535,8 +539,10 @@ def test_groups_are_described_deleted_and_found_one_by_one() -> None:
 
     assert {row.group_id: row.error_code for row in described.groups} == {SECRET: 30, "g": 0}
     assert {row.group_id: row.error_code for row in deleted.results} == {SECRET: 30, "g": 69}
-    assert {row.key: row.error_code for row in found.coordinators}[SECRET] == GROUP_30
+    texts = {row.key: (row.error_code, row.error_message) for row in found.coordinators}
+    assert texts[SECRET] == (GROUP_30, "")
     assert (alone.error_code, alone.node_id) == (GROUP_30, -1)
+    assert alone.error_message == "Group authorization failed."
 
 
 def test_groups_that_may_not_be_seen_are_not_listed() -> None:

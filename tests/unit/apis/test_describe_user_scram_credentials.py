@@ -74,5 +74,10 @@ async def test_a_credential_that_cannot_be_read_is_none(client: AdminClient) -> 
 
 async def test_only_who_may_describe_the_cluster_is_told(client: AdminClient) -> None:
     services = services_without(client.services, (AclOperation.DESCRIBE, CLUSTER))
-    response = await ask(services, DescribeUserScramCredentialsRequest(users=None), 0)
-    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    kind = DescribeUserScramCredentialsRequest
+    of_all = await ask(services, kind(users=None), 0)
+    of_one = await ask(services, kind(users=[kind.UserName(name="alice")]), 0)
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert of_all.error_code == of_one.error_code == refused
+    assert [(each.user, each.error_code) for each in of_one.results] == [("", refused)]
+    assert of_all.results == []
