@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
+from uuid import UUID
 
 from kbroker.clock import Clock
 from kbroker.model import Broker, ReplicaAssignment, TopicPartition
@@ -209,6 +210,11 @@ class ZkUtils:
     ) -> TopicAssignment | None:
         """A topic's id and replicas. The watch fires when they change."""
         return (await self.topic_assignments([topic], watch)).get(topic)
+
+    async def topic_id(self, topic: str) -> UUID | None:
+        """Return the id of a topic, None if it does not exist or its node is damaged."""
+        assignment = await self.topic_assignment(topic)
+        return None if assignment is None else assignment.topic_id
 
     async def topic_assignments(
         self, topics: Sequence[str], watch: Watch | None = None

@@ -207,9 +207,10 @@ class RestCheck:
 
     def _is_barred(self, process: BrokerProcess, partition: TopicPartition, topic_id: UUID) -> bool:
         """True where a replica was taken away while its broker was out of reach: as in Kafka its
-        log stays, and keeps a later topic of the same name from this broker.
+        log stays, and keeps a later topic of the same name from this broker once it has started
+        again.
         """
-        return any(
+        return process.replicas.hosted.find(partition) is None and any(
             (broker_id, held) == (process.broker_id, partition) and of_topic != topic_id
             for broker_id, held, of_topic in self.model.removed
         )

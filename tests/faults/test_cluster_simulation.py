@@ -8,17 +8,13 @@ from tests.faults.cluster_bugs import FOUND_SOON, PLANTED, Mistake
 from tests.faults.cluster_simulation import STEPS, hunt
 
 SEEDS = range(1, 41)
-# A broker missed the order to delete its replica, which had moved away, and lost its session without
-# a restart. When the topic is made anew it refuses that with INCONSISTENT_TOPIC_ID, as one of Kafka
-# does, until it starts again.
-STRAYS = {4}
 ENOUGH_SEEDS = 200
 
 
 def test_clusters_keep_their_promises_and_come_to_rest_in_order() -> None:
     outcome = hunt(SEEDS)
 
-    assert [violation for seed, violation in outcome.violations if seed not in STRAYS] == []
+    assert [violation for _, violation in outcome.violations] == []
     counts = outcome.counts
     assert counts["kills"] > 50, "too little went wrong to prove anything"
     assert counts["expiries"] > 50

@@ -204,6 +204,17 @@ class LogManager:
         self._open.remove(topic_partition)
         return True
 
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Rename the log of a topic that is gone: a new one has its name. Its files are kept.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR): it is still what it was.
+        """
+        self.futures.drop(topic_partition)
+        log, home = self._open.logs[topic_partition], self._open.homes[topic_partition]
+        with _refused():
+            self.strays.renamed.append(self._deletions.set_aside(log, home))
+        self._open.remove(topic_partition)
+
     def finish_deletions(self, on_finished: OnSettled = lambda _: None) -> None:
         """Bring deletions to the disk; `on_finished` hears of those for which that failed."""
         self._deletions.settle(

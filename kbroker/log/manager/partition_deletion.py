@@ -1,5 +1,5 @@
 """Partition directories that are to go: those of deleted partitions, and what could not be made
-whole.
+whole. Also those that are set aside, whose files stay.
 
 Law: a deletion is answered when its rename is on the disk, else a topic of that name made later
 could find these records after a loss of power. What memory says of a directory is what its name
@@ -20,7 +20,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.disk.file_system import FileSystem, StorageError
-from kbroker.log.disk.format import delete_directory_name
+from kbroker.log.disk.format import delete_directory_name, stray_directory_name
 from kbroker.log.disk.write_runner import Done, InTurn
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
@@ -32,11 +32,11 @@ _log = logging.getLogger(__name__)
 
 
 class _Renamed(NamedTuple):
-    """A deleted partition whose new name may not be on the disk yet."""
+    """A log that is no longer one, whose new name may not be on the disk yet."""
 
     home: LogDirectory
     path: str
-    remove_at_ms: int
+    remove_at_ms: int | None  # None: its files are kept
 
 
 class PartitionDeletion:
@@ -58,7 +58,19 @@ class PartitionDeletion:
 
     def rename_away(self, log: Log, home: LogDirectory, now_ms: int) -> None:
         """Make a log a directory that is to go. StorageError if the log stays what it is."""
-        target = f"{home.path}/{delete_directory_name(log.topic_partition, uuid4())}"
+        name = delete_directory_name(log.topic_partition, uuid4())
+        self._rename(log, home, name, now_ms + log.config.file_delete_delay_ms)
+
+    def set_aside(self, log: Log, home: LogDirectory) -> str:
+        """Make a log a directory that is kept; returns its name. StorageError if the log stays what
+        it is.
+        """
+        name = stray_directory_name(log.topic_partition, uuid4())
+        self._rename(log, home, name, None)
+        return name
+
+    def _rename(self, log: Log, home: LogDirectory, name: str, remove_at_ms: int | None) -> None:
+        target = f"{home.path}/{name}"
         try:
             self._file_system.rename(log.directory, target)
         except StorageError as error:
@@ -66,7 +78,6 @@ class PartitionDeletion:
             self._directories.fail(log.directory, error)
             raise
         log.partition_directory.deleted()
-        remove_at_ms = now_ms + log.config.file_delete_delay_ms
         self._renamed[log.topic_partition] = _Renamed(home, target, remove_at_ms)
         home.gone.add(log.topic_partition)
         self._directories.forget_gapless(home, log.topic_partition)
@@ -156,5 +167,5 @@ class PartitionDeletion:
     def _settled(self, batch: list[TopicPartition]) -> None:
         for topic_partition in batch:
             renamed = self._renamed.pop(topic_partition, None)
-            if renamed is not None:
+            if renamed is not None and renamed.remove_at_ms is not None:
                 self._doomed.append((renamed.path, renamed.remove_at_ms))

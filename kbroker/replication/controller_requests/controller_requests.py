@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 from kbroker.errors import ErrorCode, ProtocolError
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
@@ -45,7 +46,7 @@ from kbroker.replication.controller_requests.request_shapes import (
     without_unsound,
 )
 from kbroker.slices import slices
-from kbroker.turns import turn
+from kbroker.turns import in_turns, turn
 from kbroker.zk.tree import TreeUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -68,15 +69,18 @@ class ControlRequests:
         waiter: MetadataWaiter,
         load_topic_settings: Callable[[Sequence[TopicPartition]], Awaitable[None]],
         broker_epoch: Callable[[], int],
+        topic_id: Callable[[str], Awaitable[UUID | None]],
     ) -> None:
         """`load_topic_settings` is awaited before logs of these partitions may be created;
-        `broker_epoch` gives the epoch of this broker's present registration.
+        `broker_epoch` gives the epoch of this broker's present registration, `topic_id` the id that
+        a topic has in the tree.
         """
         self._leadership = leadership
         self._logs = logs
         self._waiter = waiter
         self._load_topic_settings = load_topic_settings
         self._broker_epoch = broker_epoch
+        self._topic_id = topic_id
         self._turn = asyncio.Lock()  # first come, first served
         self._came_by = (0, 0)  # controller epoch and connection of the last request
 
@@ -172,8 +176,8 @@ class ControlRequests:
     async def _refusal_or_settings(
         self, request: LeaderAndIsrRequest, connection: int
     ) -> ErrorCode:
-        """Read the settings of the topics unless the request is refused, which is checked again
-        after each wait.
+        """Read the settings of the topics, and make room for their replicas, unless the request is
+        refused, which is checked again after each wait.
 
         Waits for a tree that cannot be read: a log made with wrong settings may lose data, and to
         the controller a refusal would mean that a disk has failed.
@@ -190,9 +194,20 @@ class ControlRequests:
                 return refusal
             try:
                 await self._load_topic_settings(wanted)
+                await in_turns(self._room_made(request))
                 return ErrorCode.NONE
             except TreeUnavailableError:
                 await asyncio.sleep(TREE_BACKOFF_S)
+
+    async def _room_made(self, request: LeaderAndIsrRequest) -> AsyncIterator[None]:
+        """Set replicas aside whose place others are to have, topic by topic, if the tree agrees: a
+        controller may be behind, and the name still, or again, that of the topic held here.
+        """
+        for topic in request.topic_states:
+            is_in_doubt = self._leadership.holds_another(topic)
+            if is_in_doubt and await self._topic_id(topic.topic_name) == topic.topic_id:
+                self._leadership.set_another_aside(topic)
+            yield
 
     async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         whole = self._leadership.become_leader_or_follower(with_topics(request, []))

@@ -10,7 +10,7 @@ requests that wait for the partitions are checked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -41,6 +41,7 @@ from kbroker.replication.waiting.purgatories import Purgatories
 LeadershipListener = Callable[[Collection[Partition], Collection[Partition]], None]
 DeletionListener = Callable[[Iterable[TopicPartition]], None]
 
+OrderedTopic = LeaderAndIsrRequest.LeaderAndIsrTopicState
 OrderedState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 OrderedStop = StopReplicaRequest.StopReplicaPartitionState
 
@@ -268,6 +269,40 @@ class Leadership:
     def live_broker(self, broker_id: int) -> Broker | None:
         """A live broker by the latest news: an order may name a leader before metadata does."""
         return self._live_leaders.get(broker_id) or self._metadata.broker(broker_id)
+
+    # Replicas of topics that are gone
+
+    def holds_another(self, topic: OrderedTopic) -> bool:
+        """Whether a replica that an order names is held here under another topic id."""
+        return any(self._of_another(topic))
+
+    def set_another_aside(self, topic: OrderedTopic) -> None:
+        """Let go of the replicas of a topic that was deleted while no order could reach this
+        broker: the one of an order has its name now. A log that was found at the start and not held
+        since is left alone: its id may be what is wrong.
+        """
+        change = _Change()
+        for partition in self._of_another(topic):
+            _log.warning(
+                "%s is set aside: its topic %s was deleted, and the name is that of %s now",
+                partition.topic_partition,
+                partition.topic_id,
+                topic.topic_id,
+            )
+            partition.stop()
+            self._hosted.remove(partition.topic_partition)
+            self._logs.set_aside(partition.topic_partition)
+            change.became_follower.append(partition)
+            change.errors[partition.topic_partition] = ErrorCode.NONE
+        self._announce(change)
+
+    def _of_another(self, topic: OrderedTopic) -> Iterator[Partition]:
+        for state in topic.partition_states:
+            partition = self._hosted.find(TopicPartition(topic.topic_name, state.partition_index))
+            if partition is None or ZERO_UUID in (topic.topic_id, partition.topic_id):
+                continue
+            if partition.topic_id != topic.topic_id:
+                yield partition
 
     # Stop and delete
 

@@ -87,6 +87,17 @@ class ReplicaLogs:
         self._undeleted.discard(topic_partition)
         return ErrorCode.NONE
 
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Let another log have the place of a replica's, whose records are kept. One that cannot be
+        renamed stays, with its directory offline.
+        """
+        self._unmade.discard(topic_partition)
+        self._high_watermarks().pop(topic_partition, None)
+        try:
+            self._log_manager.set_aside(topic_partition)
+        except KafkaError as error:
+            _log.warning("Log of %s not set aside: %s", topic_partition, error)
+
     async def finish_deletions(self) -> frozenset[TopicPartition]:
         """Return once the deletions are on the disk, with the partitions for which that failed."""
         future = running_loop_future()

@@ -224,7 +224,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
 
     replicas = data.replicas
     control = ControlRequests(
-        replicas.leadership, replicas.logs, data.waiter, load_topics, broker_epoch
+        replicas.leadership, replicas.logs, data.waiter, load_topics, broker_epoch, zk.topic_id
     )
     channels = around.channels(data.config, control)
     controller = KafkaController(

@@ -9,7 +9,6 @@ import base64
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 
 from kbroker.config.replication_config import ReplicationConfig
-from kbroker.model import TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import decode_request_header, decode_response_header
@@ -48,7 +46,7 @@ def recorded() -> dict[tuple[str, int], list[dict[str, Any]]]:
     return dict(orders)
 
 
-async def nothing(_partitions: Iterable[TopicPartition]) -> None:
+async def nothing(_asked: object) -> None:
     return None
 
 
@@ -56,7 +54,8 @@ def fresh_broker(broker_id: int) -> ControlRequests:
     time = VirtualTime()
     metadata = MetadataCache(broker_id, "cluster")
     replicas = ReplicaManager(MemoryLogManager(), metadata, time, time, ReplicationConfig())  # type: ignore[arg-type]
-    return ControlRequests(replicas.leadership, replicas.logs, MetadataWaiter(), nothing, lambda: 0)
+    waiter = MetadataWaiter()
+    return ControlRequests(replicas.leadership, replicas.logs, waiter, nothing, lambda: 0, nothing)
 
 
 async def replay(broker_id: int, orders: list[dict[str, Any]]) -> tuple[list[Any], list[Any]]:

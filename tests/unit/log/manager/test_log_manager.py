@@ -406,6 +406,26 @@ def test_a_new_topic_sets_the_logs_of_an_old_one_of_its_name_aside(tmp_path: Pat
     logs.shutdown()
 
 
+def test_a_log_that_is_set_aside_keeps_its_files_and_is_not_opened_again(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(PARTITION, TOPIC_ID)
+    log.append_as_leader(batch(b"v"), leader_epoch=0, now_ms=NOW_MS)
+    before = sorted(path.name for path in (tmp_path / "t-0").iterdir())
+
+    logs.set_aside(PARTITION)
+    new = logs.get_or_create_log(PARTITION, UUID(int=78))
+
+    assert (new.log_end_offset, len(logs.strays.renamed)) == (0, 1)
+    logs.cleanup(NOW_MS + 10**12)
+    logs.cleanup(NOW_MS + 10**12)
+    logs.shutdown()
+    logs = started(tmp_path)
+    assert [each.topic_id for each in logs.all_logs()] == [UUID(int=78)]
+    (aside,) = tmp_path.glob("t-0.*-stray")
+    assert sorted(path.name for path in aside.iterdir()) == before
+    logs.shutdown()
+
+
 def test_the_highest_producer_id_of_all_logs_is_known(logs: LogManager) -> None:
     assert logs.highest_producer_id(2**62) == -1
 

@@ -39,6 +39,9 @@ class CountingReplicas:
         self.undeleted: frozenset[TopicPartition] = frozenset()
         self.metadata: list[UpdateMetadataRequest] = []
 
+    def holds_another(self, _topic: object) -> bool:
+        return False
+
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         self._note(request)
         whole = LeaderAndIsrResponse()
@@ -91,14 +94,14 @@ class CountingReplicas:
         self.epochs.append(request.controller_epoch)
 
 
-async def nothing(_topics: Iterable[TopicPartition]) -> None:
+async def nothing(_asked: object) -> None:
     return None
 
 
 def control_of(
     replicas: Any, load: Callable[[Iterable[TopicPartition]], Awaitable[None]] = nothing
 ) -> ControlRequests:
-    return ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: OWN_EPOCH)
+    return ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: OWN_EPOCH, nothing)
 
 
 async def send(replicas: Any, request: Any) -> tuple[Any, int]:
@@ -195,7 +198,8 @@ async def test_a_broker_that_has_not_registered_yet_waits_before_it_compares_epo
 ) -> None:
     monkeypatch.setattr(controller_requests, "REGISTRATION_LOOK_S", 0)
     replicas, epochs = CountingReplicas(), [-1, -1, OWN_EPOCH]
-    control = ControlRequests(replicas, replicas, MetadataWaiter(), nothing, lambda: epochs.pop(0))  # type: ignore[arg-type]
+    own_epoch = lambda: epochs.pop(0)  # noqa: E731
+    control = ControlRequests(replicas, replicas, MetadataWaiter(), nothing, own_epoch, nothing)  # type: ignore[arg-type]
 
     answer = await control.send(request_of(broker_epoch=OWN_EPOCH - 1))
 
@@ -314,7 +318,8 @@ async def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waite
     async def load(_partitions: Iterable[TopicPartition]) -> None:
         raise TreeUnavailableError("/config/topics/t")
 
-    control = ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: epochs.pop(0))  # type: ignore[arg-type]
+    own_epoch = lambda: epochs.pop(0)  # noqa: E731
+    control = ControlRequests(replicas, replicas, MetadataWaiter(), load, own_epoch, nothing)  # type: ignore[arg-type]
     answer = await control.send(leader_and_isr(broker_epoch=OWN_EPOCH))
 
     assert (answer.error_code, replicas.led) == (ErrorCode.STALE_BROKER_EPOCH, [])
