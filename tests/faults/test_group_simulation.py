@@ -27,7 +27,7 @@ FIRST_SEEDS = {
     old_epoch_accepted: 54,
     refused_timers_forgotten: 76,
     revocation_waited_for_without_end: 16,
-    stale_commits_taken: 32,
+    stale_commits_taken: 220,
 }
 
 
