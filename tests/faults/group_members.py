@@ -204,7 +204,7 @@ def _short(response: Any) -> str:
     if code is not ErrorCode.NONE:
         return f"{code.name} {response.error_message}"
     told = response.assignment
-    has = (
-        "" if told is None else {str(t.topic_id)[-2:]: t.partitions for t in told.topic_partitions}
-    )
+    if told is None:
+        return f"epoch {response.member_epoch}"
+    has = dict(sorted((str(t.topic_id)[-2:], t.partitions) for t in told.topic_partitions))
     return f"epoch {response.member_epoch} {has}"
