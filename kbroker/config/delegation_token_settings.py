@@ -20,9 +20,7 @@ class DelegationTokenSettings:
 def delegation_token_settings(config: KafkaConfig) -> DelegationTokenSettings | None:
     """The settings; None if there are no tokens, as nobody could sign them."""
     security = config.security
-    secret = security.delegation_token_secret_key
-    if secret is None:
-        secret = security.delegation_token_master_key
+    secret = security.secret_of_tokens
     if not secret:
         return None
     return DelegationTokenSettings(

@@ -76,3 +76,9 @@ class SecurityConfig(ConfigGroup):
         at_least=1024,
         importance="low",
     )
+
+    @property
+    def secret_of_tokens(self) -> Password | None:
+        """The secret of delegation tokens, by its present or former name; none if they are off."""
+        secret = self.delegation_token_secret_key
+        return self.delegation_token_master_key if secret is None else secret

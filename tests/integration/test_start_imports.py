@@ -45,6 +45,7 @@ OF_OTHERS = (
     "kbroker.coordinator.transaction.decisions",
     "kbroker.coordinator.transaction.transaction",
     "kbroker.coordinator.transaction_coordinator",
+    "kbroker.delegation_tokens",
     "kbroker.events.partition_events",
     "kbroker.events.producer_events",
     "kbroker.inspection",
