@@ -38,7 +38,7 @@ def main(bootstrap: str, topic: str, group: str, protocol: str, name: str, assig
     consumer.subscribe(  # and the client then does what the assignor's way is, at once or bit by bit
         [topic],
         on_assign=lambda _, places: say(f"got {numbers(places)}"),
-        on_revoke=lambda _, places: say(f"lost {numbers(places)}"),
+        on_revoke=lambda _, places: say(f"gave {numbers(places)}"),
         on_lost=lambda _, places: say(f"lost {numbers(places)}"),
     )
     while not ends.is_set():

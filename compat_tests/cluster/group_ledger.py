@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from compat_tests.cluster.group_members import Member, command_of, now_ms
+from compat_tests.cluster.group_members import Member, Span, command_of, now_ms
 from compat_tests.commands.command_line import run
 
 TOPIC, GROUP = "t", "g"
@@ -46,12 +47,10 @@ class Targets:
         asked = ("group", "describe", GROUP, "--members", "--output", "json")
         with suppress(subprocess.TimeoutExpired):
             rows = json.loads(run(*asked, bootstrap=bootstrap).out or "[]")
-            away = {
-                row["client_id"]
-                for row in rows
-                if row["client_id"] in alive
-                and row["partitions"] != row.get("target", row["partitions"])
-            }
+            shares = [(row["client_id"], row["partitions"], row.get("target")) for row in rows]
+            # Who has joined again beside a member of its own that is not yet gone counts once.
+            there = {name for name, has, target in shares if target is None or has == target}
+            away = {name for name, *_ in shares if name in alive} - there
             self._since = {name: self._since.get(name, asked_ms) for name in away}
         for name, since_ms in self._since.items():
             if asked_ms - since_ms > self.worst_ms:
@@ -175,39 +174,43 @@ class Ledger:
         print(f"{joined} members, {self.written} records, {sum(self.committed.values())} committed; "
               f"longest off its target: {self.targets.worst_ms} ms ({self.targets.of or 'none'})")  # fmt: skip
 
-    def _owners(self) -> Iterator[tuple[int, list[tuple[int, int, Member]]]]:
-        spans: dict[int, list[tuple[int, int, Member]]] = {}
+    def _successions(self) -> Iterator[tuple[Span, Span]]:
+        """Yield who had a partition, and who had it next."""
+        spans: dict[int, list[Span]] = {each: [] for each in range(self.partitions)}
         for member in self.members:
-            for partition, began_ms, end_ms in member.spans():
-                spans.setdefault(partition, []).append((began_ms, end_ms, member))
-        for partition, had in sorted(spans.items()):
-            yield partition, sorted(had, key=lambda each: each[:2])
+            for span in member.spans():
+                spans[span.partition].append(span)
+        for had in spans.values():
+            yield from pairwise(sorted(had, key=lambda each: (each.began_ms, each.end_ms)))
 
     def _two_owners(self) -> None:
         """Find partitions that two members had at once."""
-        misreported: dict[str, int] = {}
-        for partition, had in self._owners():
-            for (since_ms, end_ms, one), (began_ms, _, other) in pairwise(had):
-                if began_ms >= end_ms or one is other:
-                    continue
-                if one.client == "librdkafka" and end_ms - since_ms < _MISREPORTED_MS:
-                    misreported[one.name] = misreported.get(one.name, 0) + 1
-                    continue
+        late, misreported = Counter[str](), Counter[str]()
+        for one, other in self._successions():
+            if other.began_ms >= one.end_ms or one.member is other.member:
+                continue
+            if one.is_taken:
+                late[one.member.name] += 1
+            elif one.member.client == "librdkafka" and one.end_ms - one.began_ms < _MISREPORTED_MS:
+                misreported[one.member.name] += 1
+            else:
                 self.faults.append(
-                    f"{partition} of {one.name} until {end_ms}, of {other.name} from {began_ms}"
+                    f"{one.partition} of {one.member.name} until {one.end_ms}, of "
+                    f"{other.member.name} from {other.began_ms}"
                 )
-        if misreported:
-            print(f"partitions that librdkafka took while it said that it had none: {misreported}")
+        print(f"partitions kept until members heard that their session is over: {dict(late)}; "
+              f"taken by librdkafka that said that it has none: {dict(misreported)}")  # fmt: skip
 
     def _without_owner(self) -> None:
         """Find the longest time that a partition had no reader after the group knew that one is gone."""
         worst_ms, words = 0, "none"
-        for partition, had in self._owners():
-            for (_, end_ms, one), (began_ms, _, other) in pairwise(had):
-                known_ms = end_ms + (0 if _is_known(one, end_ms) else SESSION_S * 1000)
-                if began_ms - known_ms > worst_ms:
-                    worst_ms = began_ms - known_ms
-                    words = f"{partition}, from {one.name} to {other.name} at {began_ms}"
+        for one, other in self._successions():
+            is_known = not one.member.is_silent or one.end_ms != one.member.ended_ms
+            known_ms = one.end_ms + (0 if is_known else SESSION_S * 1000)
+            if other.began_ms - known_ms > worst_ms:
+                worst_ms = other.began_ms - known_ms
+                words = f"{one.partition}, from {one.member.name} to {other.member.name}"
+                words += f" at {other.began_ms}"
         print(f"longest without a reader: {worst_ms} ms ({words})")
         # A new coordinator gives a dead member all its session again, which may never end among kills.
         if worst_ms > (REBALANCE_S + MORE_S) * 1000 and not self.coordinator_kills:
@@ -258,11 +261,6 @@ class Ledger:
             if member.process.poll() is None:
                 member.stop(signal.SIGKILL)
             member.process.wait()
-
-
-def _is_known(member: Member, end_ms: int) -> bool:
-    """Whether the group knew that it had gone, and did not have to wait for its session."""
-    return not member.is_silent or end_ms != member.ended_ms
 
 
 def _longest(times: list[int]) -> int:

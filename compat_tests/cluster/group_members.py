@@ -63,7 +63,7 @@ class Member:
         for _, what, numbers in list(self.said):
             if what == "got":
                 has |= set(numbers)
-            elif what == "lost":
+            elif what in ("gave", "lost"):
                 has -= set(numbers)
         return has
 
@@ -78,8 +78,8 @@ class Member:
                 partition, first, last = numbers
                 yield time_ms, partition, first, last
 
-    def spans(self) -> Iterator[tuple[int, int, int]]:
-        """Yield the partitions that it had, each with its first and last millisecond."""
+    def spans(self) -> Iterator[Span]:
+        """Yield the partitions that it had."""
         since: dict[int, int] = {}
         for time_ms, what, numbers in self.said:
             if self.ended_ms is not None and time_ms > self.ended_ms:
@@ -88,9 +88,20 @@ class Member:
                 if what == "got":
                     since[each] = time_ms
                 elif each in since:
-                    yield each, since.pop(each), time_ms
+                    yield Span(since.pop(each), time_ms, each, self, is_taken=what == "lost")
         end_ms = self.ended_ms or now_ms()
-        yield from ((each, began_ms, end_ms) for each, began_ms in since.items())
+        yield from (Span(began_ms, end_ms, each, self) for each, began_ms in since.items())
+
+
+@dataclass(frozen=True)
+class Span:
+    """A partition and the time in which a member had it."""
+
+    began_ms: int
+    end_ms: int
+    partition: int
+    member: Member
+    is_taken: bool = False  # the member heard only later that it is out of its group
 
 
 def command_of(client: str) -> list[str]:

@@ -21,8 +21,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * A member of a group that says what it does, a line each, until standard input ends: BOOTSTRAP TOPIC GROUP PROTOCOL
  * NAME ASSIGNOR, where the assignor is "range" or "cooperative-sticky" and counts in the classic protocol.
  *
- * <p>Lines: milliseconds, "here" when it begins, "got" or "lost" with partitions, or "read" with a partition and its
- * first and last offset.
+ * <p>Lines: milliseconds, "here" when it begins, "got", "gave" (up) or "lost" with partitions, or "read" with a
+ * partition and its first and last offset.
  */
 public final class Member implements ConsumerRebalanceListener {
     private final KafkaConsumer<byte[], byte[]> consumer;
@@ -98,7 +98,7 @@ public final class Member implements ConsumerRebalanceListener {
 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> places) {
-        say("lost " + numbers(places));
+        say("gave " + numbers(places));
     }
 
     @Override

@@ -52,7 +52,7 @@ func join(bootstrap, topic, group, protocol, name, assignor string) *kgo.Client 
 		kgo.BlockRebalanceOnPoll(), // what was read is committed before it is another's
 		kgo.RebalanceTimeout(20 * time.Second),
 		kgo.OnPartitionsAssigned(sayPlaces("got")),
-		kgo.OnPartitionsRevoked(sayPlaces("lost")),
+		kgo.OnPartitionsRevoked(sayPlaces("gave")),
 		kgo.OnPartitionsLost(sayPlaces("lost")),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, func() string {
 			return strconv.FormatInt(time.Now().UnixMilli(), 10) + " "
