@@ -56,7 +56,7 @@ def of_apache(bootstrap: str) -> Seen:
     listed = run_tool(_TOOL, "--bootstrap-server", bootstrap, "--list", "--type").stdout
     shares, classic = {}, set()
     for words in _rows(members):
-        at = next((n for n, word in enumerate(words) if word.startswith("/")), 0) + 1
+        at = next((n for n, word in enumerate(words) if word.startswith("/127.")), 0) + 1
         # The name of the client, the count, in groups of KIP-848 the epoch, what the member has.
         kept = next((word for word in words[at + 2 :] if word.startswith(f"{TOPIC}:")), f"{TOPIC}:")
         shares[words[at]] = _numbers(kept.partition(":")[2])
