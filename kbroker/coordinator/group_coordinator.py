@@ -39,7 +39,6 @@ from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
 from kbroker.events.event import Note, nobody_notes
-from kbroker.features import GROUP_VERSION
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
@@ -117,11 +116,7 @@ class GroupCoordinator:
         self.store = GroupStore(config, self._runtime, services.note, made)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
-        self.offsets = OffsetCommits(
-            self.store,
-            metadata.topic_id,
-            lambda: metadata.finalized_features.levels.get(GROUP_VERSION, 0) >= 1,
-        )
+        self.offsets = OffsetCommits(self.store, metadata)
         self.legacy_offsets = services.legacy_offsets
         self.find_coordinator = CoordinatorFinder(
             {CoordinatorType.GROUP: self._runtime}, metadata, services.topics

@@ -87,7 +87,7 @@ BUDGETS: list[tuple[str, Any, Budget]] = [
         Budget(78, 126, 5, MARGIN_OF_CHANCE),
     ),
     ("heartbeat", Heartbeat(), Budget(18, 28, 1)),
-    ("commit", OffsetCommit(), Budget(57, 77, 2)),  # with its topic's id, from group.version 1 on
+    ("commit", OffsetCommit(), Budget(55, 75, 2)),  # with its topic's id, from group.version 1 on
     ("metadata of a topic", Metadata(topics=1), Budget(22, 32, 1)),
 ]
 

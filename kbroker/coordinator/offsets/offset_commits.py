@@ -7,7 +7,7 @@ subscribed topics). All offsets of one request are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -29,7 +29,7 @@ from kbroker.coordinator.group.records import (
     offset_commit_key,
     offset_commit_value,
 )
-from kbroker.coordinator.group.store import GroupStore
+from kbroker.coordinator.group.store import GroupShard, GroupStore
 from kbroker.coordinator.offsets.gone_partitions import GonePartitions
 from kbroker.coordinator.runtime.append_errors import append_errors
 from kbroker.coordinator.runtime.batch_append import OFFSET_BATCH
@@ -38,8 +38,10 @@ from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.runtime.shard import ReplayedPart, Settled
 from kbroker.coordinator.transaction.producer import Producer
 from kbroker.errors import NO_ERROR, ErrorCode, KafkaError
+from kbroker.features import GROUP_VERSION
 from kbroker.model import ZERO_UUID, TopicPartition, new_tuple
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
+from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.slices import slices
 
 _NONE_GONE: frozenset[TopicPartition] = frozenset()
@@ -51,18 +53,10 @@ Codes = dict[TopicPartition, ErrorCode]
 class OffsetCommits:
     """The offsets of all groups of a store."""
 
-    def __init__(
-        self,
-        store: GroupStore,
-        topic_id: Callable[[str], UUID],
-        keeps_topic_ids: Callable[[], bool],
-    ) -> None:
-        """`topic_id` returns that of a name, zero if there is none; `keeps_topic_ids` says whether
-        all brokers read records of offsets that have one (group.version).
-        """
+    def __init__(self, store: GroupStore, metadata: MetadataCache) -> None:
         self._store = store
-        self._topic_id = topic_id
-        self._keeps_topic_ids = keeps_topic_ids
+        self._metadata = metadata
+        self._topic_id = metadata.topic_id
         config = store.config
         self._metadata_max_bytes = min(config.offset_metadata_max_bytes, MAX_NAME_BYTES)
         self._retention_ms = config.offsets_retention_minutes * 60_000
@@ -131,7 +125,21 @@ class OffsetCommits:
         """Append those whose metadata is not too long, in the transaction of `producer`."""
         group_id, home, kept = coordinated.group_id, coordinated.home, coordinated.offsets
         producer_id = None if producer is None else producer.producer_id
-        codes, accepted = self._sifted(offsets)
+        # Whether all brokers read records with ids; looked up here, as a commit pays for each call.
+        has_topic_ids = self._metadata.finalized_features.levels.get(GROUP_VERSION, 0) >= 1
+        # What a transaction commits has none in Kafka.
+        topic_id = self._topic_id if has_topic_ids and producer is None else None
+        codes: list[ErrorCode] = []
+        accepted: list[tuple[TopicPartition, CommittedOffset]] = []
+        for entry in offsets:
+            (topic, _), value = entry
+            if value.metadata and self._is_too_large(value.metadata):
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            codes.append(NO_ERROR)
+            accepted.append(entry)
+            if topic_id is not None:
+                value.topic_id = topic_id(topic)
         if not accepted:
             self._store.drop_if_untouched(group_id)
             return codes
@@ -141,19 +149,10 @@ class OffsetCommits:
                 value.log_offset = log_offset
                 kept.replay(partition, value, producer_id)
 
-        has_topic_ids = self._keeps_topic_ids()
-        if has_topic_ids and producer is None:  # what a transaction commits has none in Kafka
-            topic_id = self._topic_id
-            for (topic, _), value in accepted:
-                value.topic_id = topic_id(topic)
         records = _commit_records(group_id, accepted, home.max_batch_bytes, has_topic_ids)
         if records is None:
             return self._settled(group_id, codes, ErrorCode.MESSAGE_TOO_LARGE)
-        options = OFFSET_BATCH
-        if producer is not None:
-            assert home.machine is not None
-            home.machine.takes_part(group_id, producer.producer_id)
-            options = _transactional_batch(producer)
+        options = OFFSET_BATCH if producer is None else _taking_part(home, group_id, producer)
         error = home.write_or_wait(
             records,
             replay,
@@ -167,20 +166,8 @@ class OffsetCommits:
         reply: PendingReply[list[ErrorCode]] = PendingReply()
         return reply.outcome()
 
-    def _sifted(
-        self, offsets: Offsets
-    ) -> tuple[list[ErrorCode], list[tuple[TopicPartition, CommittedOffset]]]:
-        """Return a code for each offset, and those that are accepted."""
-        limit = self._metadata_max_bytes
-        codes, accepted = [], []
-        for entry in offsets:
-            metadata = entry[1].metadata
-            if metadata and (len(metadata) > limit or not fits_a_record(metadata)):
-                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-            else:
-                codes.append(NO_ERROR)
-                accepted.append(entry)
-        return codes, accepted
+    def _is_too_large(self, metadata: str) -> bool:
+        return len(metadata) > self._metadata_max_bytes or not fits_a_record(metadata)
 
     def _settled(self, group_id: str, codes: list[ErrorCode], error: ErrorCode) -> list[ErrorCode]:
         """The codes of a commit, of which those accepted came to `error`."""
@@ -428,7 +415,10 @@ def _any_topic(_name: str) -> UUID:
     return ZERO_UUID
 
 
-def _transactional_batch(producer: Producer) -> BatchOptions:
+def _taking_part(home: GroupShard, group_id: str, producer: Producer) -> BatchOptions:
+    """Note that a group has offsets in a transaction; return how their batch is written."""
+    assert home.machine is not None
+    home.machine.takes_part(group_id, producer.producer_id)
     return replace(
         OFFSET_BATCH,
         flags=TRANSACTIONAL_BIT,
