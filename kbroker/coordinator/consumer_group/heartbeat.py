@@ -64,17 +64,15 @@ class Heartbeat:
     client_host: str
     new_member_id: str  # to be used if the member has none yet
     visible: Visible | None = None  # None: the member may see all topics
+    owned: OwnedPartitions | None = None  # the partitions it says it has; None if it does not say
 
-    @property
-    def owned(self) -> OwnedPartitions | None:
-        """The partitions that the member says it has, by topic id; None if it does not say."""
-        given = self.request.topic_partitions
-        if given is None:
-            return None
-        owned: dict[UUID, list[int]] = {}
-        for topic in given:
-            owned.setdefault(topic.topic_id, []).extend(topic.partitions)
-        return owned
+
+def add_owned(
+    owned: dict[UUID, list[int]], given: Iterable[ConsumerGroupHeartbeatRequest.TopicPartitions]
+) -> None:
+    """Add partitions that a member says it has, by topic id."""
+    for topic in given:
+        owned.setdefault(topic.topic_id, []).extend(topic.partitions)
 
 
 def heartbeat(step: ConsumerStep, sent: Heartbeat) -> ConsumerGroupHeartbeatResponse:

@@ -58,6 +58,11 @@ class ClusterTopics:
         self.topic_name = metadata.topic_name
         self.names = metadata.topics
 
+    @property
+    def count(self) -> int:
+        """The number of topics."""
+        return len(self._known)
+
     def changed(self, names: Iterable[str]) -> None:
         """Topics have come or gone, or have another id, other partitions or racks."""
         self._changes += 1

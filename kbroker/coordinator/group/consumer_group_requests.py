@@ -14,11 +14,12 @@ from uuid import UUID
 from kbroker.coordinator.consumer_group.assignors.assignor import Assignment, AssignorError
 from kbroker.coordinator.consumer_group.heartbeat import (
     Heartbeat,
+    add_owned,
     answer_at_rest,
     heartbeat,
     told,
 )
-from kbroker.coordinator.consumer_group.member import JOINING
+from kbroker.coordinator.consumer_group.member import JOINING, OwnedPartitions
 from kbroker.coordinator.consumer_group.patterns import is_library_loaded, load_library
 from kbroker.coordinator.consumer_group.record_values import PartitionEpochs
 from kbroker.coordinator.consumer_group.step import (
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 Response = ConsumerGroupHeartbeatResponse
 _NONE: frozenset[str] = frozenset()
+MOST_STRANGE = 10_000  # names of topics that there are not
+_TOO_MANY_NAMES = "SubscribedTopicNames has far more names than there are topics."
 
 
 class ConsumerGroupRequests:
@@ -80,29 +83,36 @@ class ConsumerGroupRequests:
         answer = partial(self._answer, request, api_version, client_id, client_host, visible)
         if request.subscribed_topic_regex and not is_library_loaded():
             return self._with_library(answer)
-        names = request.subscribed_topic_names or ()
+        names, given = request.subscribed_topic_names or (), request.topic_partitions or ()
         found, known = self._store.find(request.group_id), _NONE
         if isinstance(found, CoordinatedConsumerGroup) and (
             found.attendance.must_look_at_topics or len(names) > ENTRIES
         ):
             known = found.group.topics()
-        if len(known) > ENTRIES or len(names) > ENTRIES:
-            return self._with_topics(frozenset(names), known, answer)
-        return answer()
+        if max(len(known), len(names), len(given)) <= ENTRIES:
+            return answer()
+        if len(names) > MOST_STRANGE + self.groups.topics_known:
+            return _refused(KafkaError(ErrorCode.INVALID_REQUEST, _TOO_MANY_NAMES))
+        return self._in_turns(request, known, answer)
 
-    async def _with_topics(
+    async def _in_turns(
         self,
-        names: frozenset[str],
+        request: ConsumerGroupHeartbeatRequest,
         known: frozenset[str],
-        answer: Callable[[], Response | Awaitable[Response]],
+        answer: Callable[[OwnedPartitions | None], Response | Awaitable[Response]],
     ) -> Response:
         """Answer a member of many topics once they are looked up, each for itself and together with
         those of its group.
         """
+        names = frozenset(request.subscribed_topic_names or ())
         await self.groups.learn(names)
         if not known <= names:
             await self.groups.learn(names | known)
-        outcome = answer()
+        owned: dict[UUID, list[int]] = {}
+        for some in slices(request.topic_partitions or (), ENTRIES):
+            add_owned(owned, some)
+            await turn()
+        outcome = answer(None if request.topic_partitions is None else owned)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
     async def _with_library(self, answer: Callable[[], Response | Awaitable[Response]]) -> Response:
@@ -119,7 +129,9 @@ class ConsumerGroupRequests:
         client_id: str,
         client_host: str,
         visible: Visible | None,
+        owned: OwnedPartitions | None = None,
     ) -> Response | Awaitable[Response]:
+        """Answer a member; `owned` need not be given of a small request."""
         found = self._store.find(request.group_id)
         if isinstance(found, CoordinatedConsumerGroup):
             step = found.step(self._store.runtime.now())
@@ -139,6 +151,7 @@ class ConsumerGroupRequests:
                 client_host=client_host,
                 new_member_id="" if request.member_id else str(self._new_uuid()),
                 visible=visible,
+                owned=_owned(request) if owned is None else owned,
             )
             return self._heard(found, sent)
         except KafkaError as refused:
@@ -251,6 +264,15 @@ class ConsumerGroupRequests:
         if found is None:
             return self.groups.create(group_id)
         raise _not_found(f"Group {group_id} is not a consumer group.")
+
+
+def _owned(request: ConsumerGroupHeartbeatRequest) -> OwnedPartitions | None:
+    """The partitions that a member says it has, by topic id; None if it does not say."""
+    if request.topic_partitions is None:
+        return None
+    owned: dict[UUID, list[int]] = {}
+    add_owned(owned, request.topic_partitions)
+    return owned
 
 
 def _complete(

@@ -87,6 +87,11 @@ class ConsumerGroups:
             await self.learn(frozenset[str]().union(*found.values()))
             return found
 
+    @property
+    def topics_known(self) -> int:
+        """The number of topics of the cluster."""
+        return self._topics.count
+
     async def learn(self, names: frozenset[str]) -> None:
         """Learn what will be asked of these topics at once, if they are many, with turns for others
         in between.

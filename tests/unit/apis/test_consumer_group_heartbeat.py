@@ -51,6 +51,18 @@ def test_below_the_level_nobody_is_served() -> None:
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_of_very_many_topics_a_member_may_describe_each() -> None:
+    call = caller()
+    names = [f"t{number}" for number in range(600)]
+    denied = AclOperation.DESCRIBE, AclResource(AclResourceType.TOPIC, "t599")
+    call.services = replace(call.services, authorizer=DenyingAuthorizer(denied))
+
+    refused = beat(call, subscribed_topic_names=names)
+    joined = beat(call, subscribed_topic_names=names[:-1])
+
+    assert (refused.error_code, joined.error_code) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
+
+
 def test_a_member_joins_and_goes_on() -> None:
     call = caller()
 

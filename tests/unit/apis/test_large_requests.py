@@ -19,6 +19,7 @@ from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import (
     LARGE_BYTES,
     LARGEST_BYTES,
+    MOST_AS_A_WHOLE,
     MOST_UNDECLARED,
     Beside,
     let_go,
@@ -223,6 +224,12 @@ def test_a_producer_may_name_as_many_partitions_as_fit_into_a_megabyte() -> None
     produce = registry.registered()[0]
 
     assert most_elements(produce.parts, produce.request_class) == 32_768
+
+
+def test_a_member_may_have_as_many_partitions_as_a_cluster() -> None:
+    heartbeat = registry.registered()[68]
+
+    assert most_elements(heartbeat.parts, heartbeat.request_class) == MOST_AS_A_WHOLE
 
 
 @pytest.mark.parametrize("name", ["STABLE", "stable", "Stable"])

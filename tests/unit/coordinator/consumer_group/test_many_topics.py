@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.coordinator.group.consumer_group_requests import MOST_STRANGE
 from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.fakes.brokers.beside import Beside, turns
 from tests.fakes.brokers.consumer_groups import MemberOf, consumer_groups
 from tests.fakes.brokers.group_broker import GroupBroker, OffsetsReplicas, metadata_of
@@ -15,6 +17,7 @@ from tests.fakes.clusters.replication import Replication
 from tests.faults.loop_holds import Calls
 
 COUNT = 3_000
+Owned = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +43,23 @@ async def test_a_member_of_many_topics_is_let_in_and_told_over_many_turns() -> N
             await asyncio.sleep(0)
             answer = await asyncio.ensure_future(member.later(topic_partitions=[]))
 
+        mine = [
+            Owned(topic_id=each.topic_id, partitions=list(each.partitions))
+            for each in answer.assignment.topic_partitions
+        ]
+        assert (await member.later(topic_partitions=mine)).error_code == 0
+
     assert len(answer.assignment.topic_partitions) == COUNT
     assert calls.most < calls.total / 3
+
+
+async def test_more_names_than_there_can_be_topics_are_refused() -> None:
+    broker, names = broker_with_topics(20)
+    member = MemberOf(broker, "m1", [*names, *(f"strange-{each}" for each in range(MOST_STRANGE))])
+
+    assert (await member.later(**member.first())).error_code == 0
+    member.topics = [*member.topics, "1", "2", "3"]
+    assert (await member.later(**member.first())).error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_topics_that_change_while_they_are_looked_up_count_as_they_are_then() -> None:
