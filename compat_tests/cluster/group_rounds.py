@@ -89,8 +89,8 @@ class Rounds:
         kills = self.changes["kill of a coordinator"]
         if self.brokers and kills < self.given.kills * elapsed_s / self.given.seconds:
             self.changes["kill of a coordinator"] += 1
-            self.ledger.coordinator_kills += 1
             print(f"{elapsed_s:5.0f} s: {self.brokers.kill()}", flush=True)
+            self.ledger.coordinator_killed()
 
 
 def hunt(*words: str) -> list[str]:
