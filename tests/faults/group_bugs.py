@@ -32,6 +32,7 @@ from kbroker.coordinator.group import (
 from kbroker.coordinator.group.cluster_topics import ClusterTopics
 from kbroker.coordinator.group.coordinated_consumer_group import CoordinatedConsumerGroup
 from kbroker.coordinator.runtime.effects import Reply
+from kbroker.coordinator.runtime.shard import Shard
 from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
@@ -231,6 +232,17 @@ def revocation_waited_for_without_end() -> AbstractContextManager[Any]:
     return patch.object(sessions, "_on_rebalance_timer", lambda *_: None)
 
 
+def overtaken_while_records_are_made() -> AbstractContextManager[Any]:
+    """A write does not wait for one whose records are being made."""
+    original = Shard.write_when_made
+
+    def write(self: Shard[Any], *args: Any) -> None:
+        original(self, *args)
+        self._is_open = True
+
+    return patch.object(Shard, "write_when_made", write)
+
+
 def new_topics_not_matched() -> AbstractContextManager[Any]:
     """Patterns are not resolved again when topics come."""
     return patch.object(
@@ -274,6 +286,7 @@ PLANTED: list[Mistake] = [
     offsets_of_followed_topics_expire,
     who_is_away_is_removed,
     revocation_waited_for_without_end,
+    overtaken_while_records_are_made,
     new_topics_not_matched,
     end_of_a_group_leaves_its_target,
 ]

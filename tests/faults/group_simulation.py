@@ -73,6 +73,7 @@ class GroupHistory:
         self.time = VirtualTime()
         self.settings = Settings(45_000, _HEARTBEAT_MS, self.random.choice((0, 1000)))
         self._large = self.random.choice((5, 10_000))
+        self._large_write = 1 if seed % 4 == 3 else 1_000  # records are made beside the loop
         self._computing: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         self._made = 0
         self._is_calm = False
@@ -128,6 +129,7 @@ class GroupHistory:
                 max_size=self.max_size,
                 assignors=("uniform", "range"),
                 large_target=self._large,
+                large_write=self._large_write,
                 pattern_refresh_ms=600_000,
                 match=_matches,
             ),
@@ -137,7 +139,7 @@ class GroupHistory:
         broker.ids = self._made * 1_000_000
         broker.replicas.append_records = replicas.append_records  # type: ignore[method-assign]
         broker.replicas.logs = replicas.logs
-        broker.groups.store.beside = self._beside
+        broker.groups.store.beside = broker.groups.store.making = self._beside
         started = Coordinator(self._made, broker, replicas)
         started.news.append(self.cluster.metadata())
         broker.groups.start()
