@@ -117,6 +117,7 @@ class Classic(Process):
     is_cooperative: bool = False
     phase: str = "join"
     joined: JoinGroupResponse | None = None
+    is_forgotten: bool = False  # was removed, and joins under its id without knowing
     count: int = 0  # of the partitions that a leader assigns
 
     def send(self, groups: Any) -> Any:
@@ -182,7 +183,7 @@ class Classic(Process):
         if code is ErrorCode.FENCED_INSTANCE_ID:  # fatal: another process is this member
             self.is_gone, self.has = True, set()
         elif code in _LOST:
-            self.has, self.epoch, self.phase = set(), -1, "join"
+            self.has, self.epoch, self.phase, self.is_forgotten = set(), -1, "join", False
             if code is ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -200,7 +201,7 @@ class Classic(Process):
             topics = read_assignment(answer.assignment).assigned_partitions
             told = {each for topic in topics for each in topic.partitions}
             gives_up = bool(self.has - told)
-            self.has, self.joined = told, None
+            self.has, self.joined, self.is_forgotten = told, None, False
             self.phase = "join" if gives_up else "stable"
 
 

@@ -135,7 +135,14 @@ class History:
             process.begin()
         if self.random.random() < self._loss:
             return
+        self._note_who_is_forgotten(process)
         process.pending = _future(process.send(self.broker.groups))
+
+    def _note_who_is_forgotten(self, process: Process) -> None:
+        found = self.broker.groups.store.find(GROUP)
+        if isinstance(process, Classic) and process.phase == "join" and found is not None:
+            is_known = process.member_id in found.group.members
+            process.is_forgotten = process.is_forgotten or not is_known
 
     def _leave(self) -> None:
         process = self._free()
@@ -221,7 +228,12 @@ class History:
                     assert other == member.member_id, f"{place} of two members"
 
     def _counts(self, found: Any, process: Process) -> bool:
-        """Whether a process is a member in its epoch: one that was removed does not know yet."""
+        """Whether a process is a member in its epoch: one that was removed does not know yet, nor
+        does a cooperative one that a consumer group lets in again under its id, as Kafka does,
+        until SyncGroup says what it has.
+        """
+        if isinstance(process, Classic) and process.is_forgotten:
+            return False
         if found.kind == CONSUMER:
             member = found.group.members.stored(process.member_id)
             return member is not None and process.epoch == member.epoch
@@ -241,6 +253,7 @@ class History:
                 if process.pending is None:
                     if isinstance(process, New):
                         process.begin()
+                    self._note_who_is_forgotten(process)
                     process.pending = _future(process.send(self.broker.groups))
                     await self._settle()
             self.check()
