@@ -2,14 +2,15 @@
 a consumer group as a classic one (KIP-848).
 
 Pure. Law: generation and epoch are one number, and every member keeps its id, its subscription and
-the partitions that it has, so that nobody stops reading because of the change. What cannot be kept
-stops it: subscriptions and assignments that cannot be read, and what a custom assignor said to its
-members beside their partitions. Codes, sentences and their order are those of Kafka 4.3.
+the partitions that it has, so that nobody stops reading because of the change, and nobody gets what
+another still reads. What cannot be kept stops it: subscriptions and assignments that cannot be
+read, and what a custom assignor said to its members beside their partitions. Codes, sentences and
+their order are those of Kafka 4.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.changes import Change
@@ -34,6 +35,8 @@ from kbroker.coordinator.consumer_group.step import (
 )
 from kbroker.coordinator.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     read_assignment,
     read_subscription,
     version_or_zero,
@@ -44,6 +47,10 @@ from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 
+_Place = tuple[UUID, int]
+_Claims = Mapping[_Place, int]
+_OfTopic = ConsumerProtocolSubscription.TopicPartition | ConsumerProtocolAssignment.TopicPartition
+
 # ---- from classic to consumer
 
 
@@ -53,7 +60,7 @@ def upgraded(group: Group, given: Surroundings) -> list[Change]:
     """
     _check_upgrade(group, given)
     try:
-        members = [_upgraded_member(group, each, given.topics) for each in group.members.values()]
+        members = _upgraded_members(group, given.topics)
     except ProtocolError as error:
         raise _cannot(group, "the embedded consumer protocol is malformed.") from error
     topics = {topic for each in members for topic in each.metadata.subscribed_topic_names}
@@ -88,9 +95,26 @@ def _cannot(group: Group, why: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, sentence)
 
 
-def _upgraded_member(group: Group, member: Member, topics: KnownTopics) -> ConsumerMember:
+def _upgraded_members(group: Group, topics: KnownTopics) -> list[ConsumerMember]:
     protocol = group.protocol_name or group.select_protocol()  # none yet in the first join phase
-    subscription = read_subscription(member.metadata(protocol))
+    members = group.members.values()
+    subscriptions = {each.member_id: read_subscription(each.metadata(protocol)) for each in members}
+    assigned = {
+        each.member_id: _assigned(group, each, topics) for each in members if each.assignment
+    }
+    claims = {
+        each: _claims(it, topics) for each, it in subscriptions.items() if each not in assigned
+    }
+    has = assigned | _undisputed(claims, assigned.values())
+    return [
+        _upgraded_member(group, each, subscriptions[each.member_id], has[each.member_id])
+        for each in members
+    ]
+
+
+def _upgraded_member(
+    group: Group, member: Member, subscription: ConsumerProtocolSubscription, has: Partitions
+) -> ConsumerMember:
     epoch = group.generation_id
     metadata = MemberMetadata(
         instance_id=member.group_instance_id,
@@ -111,8 +135,7 @@ def _upgraded_member(group: Group, member: Member, topics: KnownTopics) -> Consu
         previous_member_epoch=epoch,
         state=MemberState.STABLE,
         assigned_partitions={
-            topic_id: dict.fromkeys(partitions, epoch)
-            for topic_id, partitions in _assigned(group, member, topics).items()
+            topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in has.items()
         },
         partitions_pending_revocation={},
     )
@@ -120,9 +143,7 @@ def _upgraded_member(group: Group, member: Member, topics: KnownTopics) -> Consu
 
 
 def _assigned(group: Group, member: Member, topics: KnownTopics) -> Partitions:
-    """The partitions of topics that exist; none for a member that never got an assignment."""
-    if not member.assignment:
-        return {}
+    """The partitions of topics that exist."""
     assignment = read_assignment(member.assignment)
     if assignment.user_data:
         raise _cannot(
@@ -130,8 +151,42 @@ def _assigned(group: Group, member: Member, topics: KnownTopics) -> Partitions:
             "an unsupported custom assignor is in use. Please refer to the documentation or switch"
             " to a default assignor before re-attempting the upgrade.",
         )
+    return _of_known_topics(assignment.assigned_partitions, topics)
+
+
+def _claims(subscription: ConsumerProtocolSubscription, topics: KnownTopics) -> _Claims:
+    """The partitions that a member says it has, with the generation in which it got them. A
+    rebalance that is broken off takes all assignments back, while cooperative members go on reading
+    until the next one: Kafka 4.3 would give their partitions to others at once.
+    """
+    owned = _of_known_topics(subscription.owned_partitions, topics)
+    return dict.fromkeys(_places(owned), subscription.generation_id)
+
+
+def _undisputed(
+    claims: Mapping[str, _Claims], assigned: Iterable[Partitions]
+) -> dict[str, Partitions]:
+    """The partitions, by member, that nobody has for sure, or claims from a later generation."""
+    taken = {place for partitions in assigned for place in _places(partitions)}
+    newest: dict[_Place, tuple[int, str]] = {}
+    for member_id, places in claims.items():
+        for place, generation in places.items():
+            newest[place] = max(newest.get(place, (generation, member_id)), (generation, member_id))
+    found: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in claims}
+    for (topic_id, partition), (_, member_id) in newest.items():
+        if (topic_id, partition) not in taken:
+            has = found[member_id]
+            has[topic_id] = has.get(topic_id, frozenset()) | {partition}
+    return dict(found)
+
+
+def _places(partitions: Partitions) -> Iterator[_Place]:
+    return ((topic_id, each) for topic_id, numbers in partitions.items() for each in numbers)
+
+
+def _of_known_topics(listed: Iterable[_OfTopic], topics: KnownTopics) -> Partitions:
     found: dict[UUID, frozenset[int]] = {}
-    for each in assignment.assigned_partitions:
+    for each in listed:
         topic_id = topics.topic_id(each.topic)
         if topic_id is not None:
             found[topic_id] = frozenset(each.partitions)

@@ -20,13 +20,18 @@ from tests.fakes.brokers.group_broker import GroupBroker
 
 
 def subscription(
-    topics: Collection[str] = ("t",), owned: Collection[int] = (), *, version: int = 1
+    topics: Collection[str] = ("t",),
+    owned: Collection[int] = (),
+    *,
+    version: int = 1,
+    generation_id: int = -1,
 ) -> bytes:
     """A subscription to topics, of a member that owns partitions of topic t."""
     partitions = ConsumerProtocolSubscription.TopicPartition
     message = ConsumerProtocolSubscription(
         topics=list(topics),
         owned_partitions=[partitions(topic="t", partitions=list(owned))] if owned else [],
+        generation_id=generation_id,
     )
     return versioned(message, version)
 

@@ -17,7 +17,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.record.record_batch import read_header
 from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
-from tests.fakes.brokers.classic_members import ClassicMemberOf
+from tests.fakes.brokers.classic_members import ClassicMemberOf, subscription
 from tests.fakes.brokers.consumer_groups import (
     REBALANCE_MS,
     SESSION_MS,
@@ -124,6 +124,53 @@ def test_whoever_waits_in_a_classic_group_joins_the_consumer_group(broker: Group
 
         assert (await waiting).error_code == _REBALANCE
         assert old.beat() is _REBALANCE
+
+    broker.replicas.mode = Replication.IMMEDIATE
+    asyncio.run(run())
+
+
+def test_a_rebalance_that_was_broken_off_takes_nothing_from_who_still_reads(
+    broker: GroupBroker,
+) -> None:
+    async def run() -> None:
+        old = classic_member(broker)
+        old.join()  # a cooperative one: it goes on reading all four
+        waiting = broker.join(version=3)  # before the leader has assigned anything
+        new = MemberOf(broker, "new")
+        new.join()
+
+        assert new.told == []
+        await waiting
+        old.catch_up()
+        assert old.has == [0, 1, 2, 3] or set(old.has).isdisjoint(new.told)
+
+    broker.replicas.mode = Replication.IMMEDIATE
+    asyncio.run(run())
+
+
+def test_what_a_member_says_it_has_counts_if_nobody_has_or_says_so_later(
+    broker: GroupBroker,
+) -> None:
+    async def run() -> None:
+        old = classic_member(broker)
+        old.join()
+        waiting = [
+            broker.join(
+                version=3, metadata=subscription(owned=owned, version=2, generation_id=generation)
+            )
+            for owned, generation in (([0, 1], old.generation), ([1, 2], old.generation + 1))
+        ]
+
+        MemberOf(broker, "new").join()
+
+        for each in waiting:
+            await each
+        has = [
+            sorted(each for partitions in member.assigned.values() for each in partitions)
+            for member in found(broker).group.members.values()
+            if member.is_classic
+        ]
+        assert sorted(has) == [[0], [1, 2], [3]]
 
     broker.replicas.mode = Replication.IMMEDIATE
     asyncio.run(run())
