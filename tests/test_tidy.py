@@ -207,7 +207,7 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "log/segments/file_records.py": {"cuts"},
     "log/segments/index_file.py": {"room"},
     "log/partition/leader_epoch_cache.py": {"changes"},
-    "log/partition/log_offsets.py": {"appends", "cuts"},
+    "log/partition/log_offsets.py": {"cuts"},
     "memory_room.py": {"taken_bytes"},
     "network/channel.py": {"bytes_in", "requests"},
     "network/connection_quotas.py": {"total"},

@@ -16,7 +16,6 @@ class LogOffsets:
 
     __slots__ = (
         "_flush_messages",
-        "appends",
         "cleaned_end_offset",
         "copied_up_to",
         "cuts",
@@ -40,7 +39,6 @@ class LogOffsets:
         self.unfinished_cut: int | None = None  # where a truncation came to no end
         self.cuts = 0  # how often the end was cut off: offsets got other records then
         self._flush_messages = 0
-        self.appends = 0  # since the log was opened
 
     def last_stable_offset(self, first_unstable_offset: int | None) -> int:
         """Where committed data ends: no transaction that is open or unreplicated is below it."""
@@ -51,7 +49,6 @@ class LogOffsets:
     def appended_to(self, end_offset: int) -> None:
         """Records have come, and end there."""
         self.log_end_offset = end_offset
-        self.appends += 1
 
     def raise_high_watermark(self, offset: int) -> bool:
         """Move the high watermark up to `offset`, within the log, never down; True if it moved."""

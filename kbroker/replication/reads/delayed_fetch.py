@@ -15,7 +15,6 @@ from typing import Any
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.reads.fetch_reader import UNKNOWN, FetchOutcome
-from kbroker.replication.reads.follower_turn import FollowerTurn
 from kbroker.replication.waiting.delayed_operation_purgatory import DelayedOperation
 
 _NOWHERE: frozenset[int] = frozenset()
@@ -31,13 +30,12 @@ class DelayedFetch(DelayedOperation):
         "_available",
         "_future",
         "_is_due",
-        "_is_urgent",
+        "_later",
         "_looked",
         "_params",
         "_places",
         "_read",
         "_total",
-        "_turn",
     )
 
     def __init__(
@@ -47,12 +45,11 @@ class DelayedFetch(DelayedOperation):
         first: FetchOutcome,
         read: Read,
         future: asyncio.Future[list[FetchResponse.PartitionData]],
-        turn: FollowerTurn | None = None,
+        later: Callable[[DelayedFetch], None] | None = None,
     ) -> None:
         super().__init__()
-        self._turn = turn
+        self._later = later
         self._is_due = False  # about to be completed
-        self._is_urgent = False  # an error does not wait
         self._params = params
         self._asked = asked
         self._read = read
@@ -73,22 +70,13 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self, key: Hashable) -> bool:
         if self._is_due:
             return False
-        if self._turn is None:
-            return self._is_done(key)
-        self._take_turn(self._turn, key)
+        is_done = self._is_done(key)
+        if not is_done or self._later is None:
+            return is_done
+        self._is_due = True
+        self._looked = None
+        self._later(self)
         return False
-
-    def _take_turn(self, turn: FollowerTurn, key: Hashable) -> None:
-        """See that a follower is answered when it is its turn, if there is something to send."""
-        if turn.waits_for_more:
-            self._is_due = turn.has_enough()
-        elif self._is_done(key):
-            self._looked = None
-            self._is_due = self._is_urgent or not turn.begin_wait(self._total)
-            if not self._is_due:
-                turn.end_in_time(self)
-        if self._is_due:
-            turn.end_soon(self)
 
     def _is_done(self, key: Hashable) -> bool:
         self._looked = None
@@ -98,7 +86,6 @@ class DelayedFetch(DelayedOperation):
             if len(self._asked) == 1:
                 self._looked = outcome
             if outcome.must_answer:
-                self._is_urgent = True
                 return True
             self._total += outcome.available_bytes - self._available[place]
             self._available[place] = outcome.available_bytes
@@ -119,8 +106,6 @@ class DelayedFetch(DelayedOperation):
                 for place in _places_of_unknown(outcome) - self._absent:
                     # As in Kafka, which looks up the topics before it begins to wait.
                     outcome.partitions[place].aborted_transactions = None
-            if self._turn is not None:
-                self._turn.answered()
             self._future.set_result(outcome.partitions)
 
     def on_expiration(self) -> None:

@@ -36,7 +36,7 @@ class FetchParams:
 @dataclass(slots=True, eq=False, repr=False)
 class FetchPartition:
     """One partition as a fetcher asks for it. A fetch session keeps it from request to request; the
-    two offsets before the last three fields are what the session sent last.
+    two offsets before the last two fields are what the session sent last.
     """
 
     topic_partition: TopicPartition  # the topic is "" while its id is unknown here
@@ -50,4 +50,3 @@ class FetchPartition:
     sent_log_start_offset: int = -1
     found_bytes: int = 0  # of records, by the last read
     counters: TopicCounters = NOT_HOSTED
-    sent_appends: int = -1  # to the log, at the last answer to a follower; -1 before

@@ -21,7 +21,6 @@ from kbroker.replication.reads.delayed_fetch import DelayedFetch, WideFetch
 from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.reads.fetch_reader import FetchOutcome, FetchReader
-from kbroker.replication.reads.follower_turn import FollowerTurn
 from kbroker.replication.replication_quota import ReplicationQuotas
 from kbroker.replication.waiting.delayed_operation_purgatory import EVERY_KEY
 from kbroker.replication.waiting.purgatories import Purgatories
@@ -73,25 +72,21 @@ class Fetches:
         quiet = None if session is None else session.quiet
         others = 0 if quiet is None else len(quiet)
         outcome = self._reader.read(params, asked_for, others)
-        turn: FollowerTurn | None = None
         if params.replica_id >= 0:
             self._note_follower(params, asked_for, outcome)
-            pace = None if quiet is None else quiet.pace
-            turn = FollowerTurn(asked_for, pace, self._hosted, self._waiting)
-        can_answer = _is_enough(params, outcome) or not (asked_for or others)
-        if can_answer and (turn is None or not _waits_for_more(turn, params, outcome)):
+        if _is_enough(params, outcome) or not (asked_for or others):
             return outcome.partitions
         future: asyncio.Future[Answers] = self._waiting.create_future()
         if len(asked_for) > ALWAYS_WAITS and not self._may_wait(params, asked_for, context, future):
             return outcome.partitions
-        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, turn)
+        # A follower waits for the requests that came along with the one whose records it waits
+        # for, and gets the records of all of them at once.
+        later = self._waiting.complete_soon if params.replica_id >= 0 else None
+        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, later)
         if quiet is not None:
             quiet.wait(operation)
         keys = map(_topic_partition, asked_for)
-        self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
-        if turn is not None and turn.waits_for_more:
-            turn.end_in_time(operation)
-        return future
+        return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
 
     def _may_wait(
         self,
@@ -197,15 +192,6 @@ class Fetches:
             ):
                 self._waiting.wake(topic_partition)
             self._waiting.deletions.check_and_complete(topic_partition)
-
-
-def _waits_for_more(turn: FollowerTurn, params: FetchParams, outcome: FetchOutcome) -> bool:
-    """Whether a follower that could be answered at once waits for more; notes it if not."""
-    may_wait = not outcome.must_answer and params.max_wait_ms > 0
-    if may_wait and turn.begin_wait(outcome.available_bytes):
-        return True
-    turn.answered()
-    return False
 
 
 def _is_enough(params: FetchParams, outcome: FetchOutcome) -> bool:

@@ -21,7 +21,6 @@ from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 from kbroker.replication.reads.delayed_fetch import DelayedFetch
-from kbroker.replication.reads.fetch_pace import FetchPace
 from kbroker.replication.reads.fetch_params import FetchPartition
 from kbroker.replication.waiting.delayed_operation_purgatory import (
     DelayedOperation,
@@ -40,7 +39,6 @@ class QuietPartitions:
     hosted: HostedPartitions
     waiting: DelayedOperationPurgatory[DelayedOperation]
     noisy: dict[Hashable, FetchPartition] = field(default_factory=dict)
-    pace: FetchPace = field(default_factory=FetchPace)
     _quiet: dict[TopicPartition, tuple[Hashable, FetchPartition]] = field(default_factory=dict)
     _operation: DelayedFetch | None = None  # the session's fetch that waits
     _follower: tuple[int, int] = (-1, UNKNOWN_BROKER_EPOCH)

@@ -60,9 +60,9 @@ class Purgatories:
             counters.add(purgatory("NumDelayedOperations", tags), waiting.__len__)
             counters.add(purgatory("PurgatorySize", tags), waiting.watched)
 
-    def complete_later(self, operation: DelayedOperation, delay_ms: float) -> None:
-        """Complete a fetch after that time, at the next turn of the event loop if it is none."""
-        self._timer.call_later(delay_ms, partial(self.fetches.complete, operation))
+    def complete_soon(self, operation: DelayedOperation) -> None:
+        """Complete a fetch at the next turn of the event loop."""
+        self._timer.call_later(0, partial(self.fetches.complete, operation))
 
     def wake(self, topic_partition: TopicPartition) -> None:
         """Check what waits: an end, high watermark, last stable offset or flushed end has moved."""

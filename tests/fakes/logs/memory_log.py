@@ -41,7 +41,6 @@ class MemoryLog:
         self.producer_state = SimpleNamespace(producers={})
         self.log_start_offset = 0
         self.log_end_offset = 0
-        self.appends = 0
         self.high_watermark = 0
         self.first_unstable_offset: int | None = None
         self.aborted: list = []
@@ -82,7 +81,6 @@ class MemoryLog:
         _START.pack_into(batch, 0, first, header.batch_length, leader_epoch)
         self.batches.append((first, last, bytes(batch)))
         self.log_end_offset = last + 1
-        self.appends += 1
         return LogAppendInfo(first, last, header.max_timestamp, last, -1, 0, len(batch))
 
     def read(self, offset, max_bytes, isolation, min_one_message):
