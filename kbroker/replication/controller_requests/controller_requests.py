@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 TREE_BACKOFF_S = 0.1
 REGISTRATION_LOOK_S = 0.01
 IN_PROCESS = 0  # the number of no connection: the controller in this process calls
-_SLICE_PARTITIONS = 4  # about 2 ms if files are slow to make
+_SLICE_PARTITIONS = 4  # about 2 ms if files are slow to make, or to rename
 
 T = TypeVar("T")
 
@@ -206,7 +206,9 @@ class ControlRequests:
         for topic in request.topic_states:
             is_in_doubt = self._leadership.holds_another(topic)
             if is_in_doubt and await self._topic_id(topic.topic_name) == topic.topic_id:
-                self._leadership.set_another_aside(topic)
+                for states in slices(topic.partition_states, _SLICE_PARTITIONS):
+                    self._leadership.set_another_aside(_with_states(topic, states))
+                    await turn()
             yield
 
     async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -222,9 +224,7 @@ class ControlRequests:
                     merged.partition_errors.append(_unsound(topic.topic_name, state))
             whole.partition_errors.extend(merged.partition_errors)
             for states in slices(sound, _SLICE_PARTITIONS):
-                part = LeaderAndIsrRequest.LeaderAndIsrTopicState(
-                    topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=states
-                )
+                part = _with_states(topic, states)
                 response = self._leadership.become_leader_or_follower(with_topics(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 for answered in response.topics:
@@ -269,6 +269,16 @@ class ControlRequests:
             topic_partition = TopicPartition(answer.topic_name, answer.partition_index)
             if topic_partition in failed and not answer.error_code:
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _with_states(
+    topic: LeaderAndIsrRequest.LeaderAndIsrTopicState,
+    states: Sequence[LeaderAndIsrRequest.LeaderAndIsrPartitionState],
+) -> LeaderAndIsrRequest.LeaderAndIsrTopicState:
+    """The topic of an order with some of its partitions."""
+    return LeaderAndIsrRequest.LeaderAndIsrTopicState(
+        topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=list(states)
+    )
 
 
 def _unsound(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
@@ -34,6 +36,14 @@ class Setting:
         self.replicas = self.cluster.replicas
         self.stopped: list[TopicPartition] = []
         self.in_tree: list[UUID | None] = [NEW]
+        self.control = ControlRequests(
+            self.replicas.leadership,
+            self.replicas.logs,
+            MetadataWaiter(),
+            self._nothing,
+            lambda: -1,
+            self._topic_id,
+        )
         self.cluster.lead("t")
         self.cluster.append(self.replicas.hosted.get(TP), b"a", b"b")
         self.replicas.leadership.add_leadership_listener(
@@ -51,17 +61,8 @@ class Setting:
         return found
 
     async def order(self, topic_id: UUID, leader_epoch: int = 0) -> ErrorCode:
-        replicas = self.replicas
-        control = ControlRequests(
-            replicas.leadership,
-            replicas.logs,
-            MetadataWaiter(),
-            self._nothing,
-            lambda: -1,
-            self._topic_id,
-        )
         order = leader_and_isr("t", leader_epoch=leader_epoch, topic_id=topic_id)
-        answer = await control.leader_and_isr(order)
+        answer = await self.control.leader_and_isr(order)
         return ErrorCode(answer.partition_errors[0].error_code)
 
 
@@ -87,6 +88,28 @@ async def test_it_is_set_aside_once_the_tree_has_another_topic_of_the_name(
     (aside,) = tmp_path.glob("t-0.*-stray")
     assert (aside / "00000000000000000000.log").stat().st_size > 0
     assert not list(tmp_path.glob("*-delete"))
+
+
+async def test_of_many_partitions_a_few_are_set_aside_in_a_turn_of_the_loop(
+    broker: Setting, tmp_path: Path
+) -> None:
+    count = 10
+    for partition in range(1, count):
+        broker.cluster.lead("t", partition)
+    order = leader_and_isr("t", topic_id=NEW)
+    others = (leader_and_isr("t", each, topic_id=NEW) for each in range(1, count))
+    order.topic_states[0].partition_states += (
+        state for other in others for state in other.topic_states[0].partition_states
+    )
+    asked = asyncio.ensure_future(broker.control.leader_and_isr(order))
+    left = [count]
+    while not asked.done():
+        await asyncio.sleep(0)
+        left.append(count - len(broker.stopped))
+
+    assert max(before - after for before, after in pairwise(left)) <= 4
+    assert {each.error_code for each in (await asked).partition_errors} == {ErrorCode.NONE}
+    assert len(list(tmp_path.glob("t-*-stray"))) == count
 
 
 async def test_it_stays_as_long_as_the_tree_has_its_topic(broker: Setting) -> None:
