@@ -160,7 +160,13 @@ def _claims(subscription: ConsumerProtocolSubscription, topics: KnownTopics) -> 
     until the next one: Kafka 4.3 would give their partitions to others at once.
     """
     owned = _of_known_topics(subscription.owned_partitions, topics)
-    return dict.fromkeys(_places(owned), subscription.generation_id)
+    known = topics.topics(frozenset(owned))
+    return {
+        (topic_id, each): subscription.generation_id
+        for topic_id, numbers in owned.items()
+        for each in numbers
+        if 0 <= each < known.partition_count(topic_id)  # it may claim anything
+    }
 
 
 def _undisputed(
@@ -172,11 +178,10 @@ def _undisputed(
     for member_id, places in claims.items():
         for place, generation in places.items():
             newest[place] = max(newest.get(place, (generation, member_id)), (generation, member_id))
-    found: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in claims}
+    found: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in claims}
     for (topic_id, partition), (_, member_id) in newest.items():
         if (topic_id, partition) not in taken:
-            has = found[member_id]
-            has[topic_id] = has.get(topic_id, frozenset()) | {partition}
+            found[member_id].setdefault(topic_id, set()).add(partition)
     return dict(found)
 
 

@@ -25,7 +25,7 @@ from tests.fakes.brokers.consumer_groups import (
     consumer_groups,
     refusal,
 )
-from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
 from tests.fakes.clusters.replication import Replication
 
 _REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
@@ -171,6 +171,28 @@ def test_what_a_member_says_it_has_counts_if_nobody_has_or_says_so_later(
             if member.is_classic
         ]
         assert sorted(has) == [[0], [1, 2], [3]]
+
+    broker.replicas.mode = Replication.IMMEDIATE
+    asyncio.run(run())
+
+
+def test_a_claim_of_more_partitions_than_there_are_costs_and_counts_no_more_than_these(
+    broker: GroupBroker,
+) -> None:
+    """A client may say so in a request that is not large; 200,000 took two minutes."""
+
+    async def run() -> None:
+        old = classic_member(broker)
+        old.join()
+        claim = subscription(owned=range(-1, 200_000), version=2, generation_id=old.generation + 1)
+        waiting = broker.join(version=3, metadata=claim)
+
+        MemberOf(broker, "new").join()
+
+        await waiting
+        groups = found(broker).group.members.values()
+        has = [each.assigned.get(TOPIC_ID) or {} for each in groups]
+        assert sorted(each for partitions in has for each in partitions) == [0, 1, 2, 3]
 
     broker.replicas.mode = Replication.IMMEDIATE
     asyncio.run(run())
