@@ -23,6 +23,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 # In these groups kbroker's own jobs keep how far they are.
 OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
+_RECONCILING = "Reconciling"
 _UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard of
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _PROTOCOLS = {0: "classic", 1: "consumer"}  # by the type of a member
@@ -98,6 +99,20 @@ class ConsumerGroup:
     @property
     def owners(self) -> dict[TopicPartition, GroupMember]:
         return {place: member for member in self.members for place in member.partitions}
+
+    @property
+    def surplus(self) -> list[tuple[GroupMember, list[TopicPartition]]]:
+        """Members that hold a group of KIP-848 up, each with the partitions that it has still to
+        give up.
+        """
+        if self.state != _RECONCILING:
+            return []
+        found = [
+            (member, [place for place in member.partitions if place not in member.way.target])
+            for member in self.members
+            if member.way is not None
+        ]
+        return [(member, places) for member, places in found if places]
 
     @property
     def member_count(self) -> int | None:

@@ -260,7 +260,8 @@ class CoordinatorMoved:
     def sentence(self) -> str:
         """Say whether the group has come or gone."""
         where = (
-            f"is coordinated by this broker from now on, with {self.members:,} members"
+            f"is coordinated by this broker from now on, with {self.members:,} "
+            f"member{'s' if self.members != 1 else ''}"
             if self.is_here
             else "is no longer coordinated by this broker: its members go to another one"
         )

@@ -20,6 +20,7 @@ from kbroker.config.http_addresses import is_loopback
 
 DEFAULT_URL: Final = "http://127.0.0.1:8080"  # of a broker in dev
 _DEFAULT_WITH_TLS: Final = "https://127.0.0.1:8080"
+_WHICH: Final = " (--url names another address: a start in dev prints it as the console's)"
 _UNKNOWN: Final = 401
 ANSWER_S: Final = 5.0  # how long a broker may take
 _SHOWN_CHARACTERS = 200
@@ -68,8 +69,9 @@ class HttpAddress:
             ) from error
         except OSError as error:
             reason = self._distrust(error) or error.strerror or str(error)
+            hint = _WHICH if self.url in (DEFAULT_URL, _DEFAULT_WITH_TLS) else ""
             raise CommandError(
-                f"cannot connect to {self.url}: {reason}", ExitCode.CANNOT_CONNECT
+                f"cannot connect to {self.url}: {reason}{hint}", ExitCode.CANNOT_CONNECT
             ) from error
         except UnicodeError as error:  # of a part of a name that is empty, or too long
             raise CommandError(

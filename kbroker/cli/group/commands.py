@@ -49,6 +49,7 @@ _DESCRIBED = (
     "state",
 )
 _UNKNOWN = (None, None)
+_WAITED_FOR = 3  # members that a sentence names
 # The first and the end offset of each partition, as far as its leader gave them.
 Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
 _MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
@@ -110,7 +111,8 @@ def list_groups(bootstrap: str, output: str, internal: bool) -> None:
     default=["http://127.0.0.1:8080"],
     show_default=True,
     metavar="http://HOST:PORT",
-    help="HTTP address (kbroker.http.listeners) that --events asks; may be repeated.",
+    help="HTTP address (kbroker.http.listeners) that --events asks, which a start in dev prints as "
+    "the console's; may be repeated.",
 )
 @token_option
 @output_option
@@ -259,4 +261,15 @@ def _summary(group: ConsumerGroup, bounds: Bounds) -> str:
         for place, committed in group.committed.items()
     ]
     known = [each for each in lags if each is not None]
-    return f"{said}, lag {sum(known)}" if known else said
+    if known:
+        said += f", lag {sum(known)}"
+    return said + "".join(_waited_for(group)[:_WAITED_FOR])
+
+
+def _waited_for(group: ConsumerGroup) -> list[str]:
+    """Name the members that have still to give up partitions, and which."""
+    return [
+        f", waits for {member.member_id!r} (client {member.client_id!r}) to give up "
+        f"{', '.join(map(str, surplus))}"
+        for member, surplus in group.surplus
+    ]

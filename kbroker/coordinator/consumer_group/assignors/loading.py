@@ -62,6 +62,8 @@ def assignors_named(names: Iterable[str]) -> Assignors:
 def _named(name: str) -> Assignor:
     if name in _BUILT_IN:
         return _BUILT_IN[name]()
+    if "." not in name and ":" not in name:
+        raise invalid_value(SETTING, name, "it is none of uniform, range, and module:name")
     make = loaded(SETTING, name)
     try:
         made = make()

@@ -1,4 +1,4 @@
-"""What `kbroker group describe` shows of the offsets of a group."""
+"""What `kbroker group describe` shows of the offsets and members of a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from click.testing import CliRunner
 
 from kbroker.cli.group import commands as module
 from kbroker.client.cluster_links import LATEST
-from kbroker.client.consumer_groups import ConsumerGroup
+from kbroker.client.consumer_groups import (
+    ConsumerGroup,
+    GroupEpochs,
+    GroupMember,
+    MemberOnTheWay,
+)
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -59,3 +64,33 @@ def test_a_committed_offset_below_the_start_of_the_log_can_be_seen(
         for row in map(json.loads, shown.stdout.splitlines())
     ]
     assert offsets == [(3, 5, 10, 7), (4, None, None, None)]
+
+
+def test_who_holds_a_group_up_is_named_with_what_it_has_still_to_give_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def connected(_bootstrap: str) -> Iterator[Trimmed]:
+        yield Trimmed()
+
+    places = tuple(TopicPartition("orders", number) for number in range(2))
+
+    def member(name: str, has: tuple[TopicPartition, ...]) -> GroupMember:
+        way = MemberOnTheWay(protocol="consumer", epoch=2, target=places[:1])
+        return GroupMember(
+            member_id=name, client_id="app", host="/127.0.0.1", partitions=has, way=way
+        )
+
+    group = ConsumerGroup(
+        name="g", state="Reconciling", members=(member("m1", places), member("m2", ())),
+        committed={}, strategy="uniform", epochs=GroupEpochs(3, 3),
+    )  # fmt: skip
+    monkeypatch.setattr(module, "cluster_links", connected)
+    monkeypatch.setattr(module, "read_group", lambda *_: group)
+
+    shown = CliRunner().invoke(module.group, ["describe", "g", "--members"])
+
+    assert shown.stderr.splitlines()[-1] == (
+        "group g is Reconciling: 2 members, epoch 3, assigned by uniform, "
+        "waits for 'm1' (client 'app') to give up orders-1"
+    )

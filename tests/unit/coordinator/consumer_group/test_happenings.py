@@ -115,9 +115,7 @@ def test_a_stable_group_that_is_loaded_is_not_news(broker: GroupBroker) -> None:
 
     again = broker.restarted(consumer_groups=consumer_groups())
 
-    assert reported(again) == [
-        "is coordinated by this broker from now on, with 1 members (epoch 2)"
-    ]
+    assert reported(again) == ["is coordinated by this broker from now on, with 1 member (epoch 2)"]
     MemberOf(again, "m2").join()
     assert reported(again) == [
         f"begins epoch 3 with 2 members: {M2} joined",

@@ -87,6 +87,7 @@ def test_one_of_the_operators_is_taken_by_module_and_name(mine: ModuleType) -> N
     ([], "group.consumer.assignors names no assignor"),
     (["range", f"{PACKAGE}.RangeAssignor"], "two assignors with the name range"),
     ([f"{PACKAGE}.SimpleAssignor"], "Java classes are not served: name a Python function"),
+    (["unifrom"], "unifrom .* it is none of uniform, range, and module:name"),
     (["own_assignors:Missing"], "own_assignors has no Missing to call"),
     (["own_assignors:nameless"], "it cannot be made: AttributeError"),
     (["own_assignors:numbered"], "its name is 5, and not a text"),
