@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from compat_tests.answers.logins import SETTINGS, listening
 from compat_tests.running import apache_kafka
@@ -32,6 +32,7 @@ class Authorized(NamedTuple):
 
 
 Start = Callable[..., AbstractContextManager[Authorized]]
+AnswerT = TypeVar("AnswerT")
 
 
 @contextmanager
@@ -75,3 +76,14 @@ def with_kraft(settings: Mapping[str, str] = LOGINS_AND_RIGHTS) -> Iterator[Auth
 THEIRS: Mapping[str, Start] = MappingProxyType(
     {apache_kafka.ZOOKEEPER_LINE: with_zookeeper, apache_kafka.NEWEST: with_kraft}
 )
+
+
+def asked_of_each(
+    ask: Callable[[Authorized], AnswerT], settings: Mapping[str, str] = LOGINS_AND_RIGHTS
+) -> dict[str, AnswerT]:
+    """The answers of brokers of Apache Kafka with these settings, by version."""
+    found = {}
+    for version, start in THEIRS.items():
+        with start(settings) as broker:
+            found[version] = ask(broker)
+    return found

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from compat_tests.answers.authorized import THEIRS, Authorized, kbroker
+from compat_tests.answers.authorized import Authorized, asked_of_each, kbroker
 from compat_tests.answers.rules import DENIED, Played, Values, requests
 from compat_tests.clients.raw_connection import ClosedError
 
@@ -120,10 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true")
     if parser.parse_args().record:
-        theirs = {}
-        for version, start in THEIRS.items():
-            with start() as broker:
-                theirs[version] = said(broker)
+        theirs = asked_of_each(said)
         RECORDED.write_text(json.dumps(theirs, indent=0) + "\n")
     with kbroker() as broker:
         found = unexplained(said(broker))

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from compat_tests.answers.authorized import THEIRS, Authorized, kbroker
+from compat_tests.answers.authorized import Authorized, asked_of_each, kbroker
 from compat_tests.answers.logins import AUTHENTICATE, HANDSHAKE, plain
 from compat_tests.clients.raw_connection import ClosedError, RawConnection
 from compat_tests.wire.record_bytes import Batch
@@ -272,10 +272,7 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--sequences", type=int, default=SEQUENCES)
     arguments = parser.parse_args()
-    theirs: dict[str, dict[str, Outcome]] = {}
-    for version, start in THEIRS.items():
-        with start() as broker:
-            theirs[version] = play(Played(broker), arguments.sequences)
+    theirs = asked_of_each(lambda broker: play(Played(broker), arguments.sequences))
     if arguments.record:
         record(theirs)
     with kbroker() as broker:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from compat_tests.answers.authorized import LOGINS_AND_RIGHTS, THEIRS, kbroker
+from compat_tests.answers.authorized import LOGINS_AND_RIGHTS, asked_of_each, kbroker
 from compat_tests.answers.logins import LISTENER, MODULE, unexplained
 from compat_tests.answers.logins_different import Different
 from compat_tests.answers.rules import (
@@ -307,10 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true")
     record = parser.parse_args().record
-    theirs: dict[str, dict[str, list[str]]] = {}
-    for version, start in THEIRS.items():
-        with start(WITH_TOKENS) as broker:
-            theirs[version] = play(Stage(broker))
+    theirs = asked_of_each(lambda broker: play(Stage(broker)), WITH_TOKENS)
     if record:
         text = json.dumps(theirs, ensure_ascii=False)
         RECORDED.write_text(re.sub(r'(\]|\{)(, |)"(?=[^"]+": [\[{])', r'\1\2\n"', text) + "\n")

@@ -23,7 +23,7 @@ from confluent_kafka import admin as librdkafka
 from kafka import admin as python
 from kafka.errors import KafkaError
 
-from compat_tests.answers.authorized import LOGINS_AND_RIGHTS, THEIRS, Authorized, kbroker
+from compat_tests.answers.authorized import LOGINS_AND_RIGHTS, Authorized, asked_of_each, kbroker
 from compat_tests.clients import go_clients, node_clients
 from compat_tests.clients.every_client import run
 from compat_tests.running.prerequisites import require_program
@@ -360,10 +360,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", action="store_true")
     if parser.parse_args().record:
-        theirs = {}
-        for version, start in THEIRS.items():
-            with start(WITH_TOKENS) as broker:
-                theirs[version] = {client: said(broker, client) for client in CLIENTS}
+        theirs = asked_of_each(
+            lambda broker: {client: said(broker, client) for client in CLIENTS}, WITH_TOKENS
+        )
         RECORDED.write_text(json.dumps(theirs, indent=0, ensure_ascii=False) + "\n")
     with kbroker(WITH_TOKENS) as broker:
         found = [line for client in CLIENTS for line in unexplained(client, said(broker, client))]
