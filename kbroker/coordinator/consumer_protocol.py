@@ -57,6 +57,10 @@ class ConsumerProtocolAssignment(Message):
     user_data: bytes | None = wire("bytes", nullable="0+", default=None)
 
 
+ListedTopic = (
+    ConsumerProtocolSubscription.TopicPartition | ConsumerProtocolAssignment.TopicPartition
+)
+
 MessageT = TypeVar("MessageT", bound=Message)
 
 

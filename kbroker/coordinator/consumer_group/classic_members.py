@@ -9,7 +9,7 @@ says it owns when it joins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 from uuid import UUID
 
@@ -51,6 +51,7 @@ from kbroker.coordinator.consumer_group.target_assignment import last_target, ne
 from kbroker.coordinator.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     ConsumerProtocolSubscription,
+    ListedTopic,
     assignment_bytes,
     read_subscription,
     version_or_zero,
@@ -196,11 +197,19 @@ def _said(
 def _owned(step: ConsumerStep, subscription: ConsumerProtocolSubscription) -> OwnedPartitions:
     """The partitions that the member says it has, of topics that exist."""
     owned: dict[UUID, list[int]] = {}
-    for topic in subscription.owned_partitions:
-        topic_id = step.given.topics.topic_id(topic.topic)
-        if topic_id is not None:
-            owned.setdefault(topic_id, []).extend(topic.partitions)
+    for topic_id, partitions in known_topics(subscription.owned_partitions, step.given.topics):
+        owned.setdefault(topic_id, []).extend(partitions)
     return owned
+
+
+def known_topics(
+    listed: Iterable[ListedTopic], topics: KnownTopics
+) -> Iterator[tuple[UUID, list[int]]]:
+    """The topics that exist of those that a subscription or assignment lists, by their ids."""
+    for each in listed:
+        topic_id = topics.topic_id(each.topic)
+        if topic_id is not None:
+            yield topic_id, each.partitions
 
 
 def _is_last_to_change(step: ConsumerStep, replaced: Member) -> bool:

@@ -116,5 +116,5 @@ class Member(NamedTuple):
         )
 
 
-def each_partition(partitions: PartitionEpochs) -> Iterable[tuple[UUID, int]]:
-    return ((topic_id, each) for topic_id, epochs in partitions.items() for each in epochs)
+def each_partition(partitions: Mapping[UUID, Iterable[int]]) -> Iterable[tuple[UUID, int]]:
+    return ((topic_id, each) for topic_id, numbers in partitions.items() for each in numbers)

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
 from kbroker.coordinator.consumer_group.changes import Change
-from kbroker.coordinator.consumer_group.classic_members import classic_assignment
+from kbroker.coordinator.consumer_group.classic_members import classic_assignment, known_topics
 from kbroker.coordinator.consumer_group.consumer_group import ConsumerGroup
 from kbroker.coordinator.consumer_group.member import Member as ConsumerMember
+from kbroker.coordinator.consumer_group.member import each_partition
 from kbroker.coordinator.consumer_group.record_values import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -35,8 +36,8 @@ from kbroker.coordinator.consumer_group.step import (
 )
 from kbroker.coordinator.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
-    ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    ListedTopic,
     read_assignment,
     read_subscription,
     version_or_zero,
@@ -49,7 +50,6 @@ from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 
 _Place = tuple[UUID, int]
 _Claims = Mapping[_Place, int]
-_OfTopic = ConsumerProtocolSubscription.TopicPartition | ConsumerProtocolAssignment.TopicPartition
 
 # ---- from classic to consumer
 
@@ -163,8 +163,7 @@ def _claims(subscription: ConsumerProtocolSubscription, topics: KnownTopics) -> 
     known = topics.topics(frozenset(owned))
     return {
         (topic_id, each): subscription.generation_id
-        for topic_id, numbers in owned.items()
-        for each in numbers
+        for topic_id, each in each_partition(owned)
         if 0 <= each < known.partition_count(topic_id)  # it may claim anything
     }
 
@@ -173,7 +172,7 @@ def _undisputed(
     claims: Mapping[str, _Claims], assigned: Iterable[Partitions]
 ) -> dict[str, Partitions]:
     """The partitions, by member, that nobody has for sure, or claims from a later generation."""
-    taken = {place for partitions in assigned for place in _places(partitions)}
+    taken = {place for partitions in assigned for place in each_partition(partitions)}
     newest: dict[_Place, tuple[int, str]] = {}
     for member_id, places in claims.items():
         for place, generation in places.items():
@@ -185,17 +184,8 @@ def _undisputed(
     return dict(found)
 
 
-def _places(partitions: Partitions) -> Iterator[_Place]:
-    return ((topic_id, each) for topic_id, numbers in partitions.items() for each in numbers)
-
-
-def _of_known_topics(listed: Iterable[_OfTopic], topics: KnownTopics) -> Partitions:
-    found: dict[UUID, frozenset[int]] = {}
-    for each in listed:
-        topic_id = topics.topic_id(each.topic)
-        if topic_id is not None:
-            found[topic_id] = frozenset(each.partitions)
-    return found
+def _of_known_topics(listed: Iterable[ListedTopic], topics: KnownTopics) -> Partitions:
+    return {each: frozenset(partitions) for each, partitions in known_topics(listed, topics)}
 
 
 def _target(member: ConsumerMember) -> Partitions:
