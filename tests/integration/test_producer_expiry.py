@@ -1,5 +1,5 @@
 """Producers that have written nothing for `producer.id.expiration.ms` are forgotten, by a setting
-that may change while the broker runs.
+that may change while the broker runs; a restart forgets nobody, and no batch that may come again.
 """
 
 from __future__ import annotations
@@ -81,3 +81,23 @@ async def test_a_start_forgets_by_the_setting_that_was_made_while_it_ran(tmp_pat
 
         await until(is_led)
         assert await producers(cluster) == {7}
+
+
+async def test_batches_that_were_in_flight_may_be_sent_again_after_a_clean_restart(
+    tmp_path: Path,
+) -> None:
+    """A snapshot in Kafka's format holds the last batch of a producer alone."""
+    async with running(tmp_path, brokers=1) as cluster:
+        assert await cluster.create("t", 1) is ErrorCode.NONE
+        for sequence in range(5):
+            assert await produce(cluster, 7, sequence) is ErrorCode.NONE
+
+    async with running(tmp_path, brokers=1) as cluster:
+
+        async def is_led() -> bool:
+            return (await cluster.leaders(0, "t")) == {0: 0}
+
+        await until(is_led)
+        for sequence in range(6):
+            assert await produce(cluster, 7, sequence) is ErrorCode.NONE
+        assert await cluster.end_offset(0, "t", 0) == (ErrorCode.NONE, 6)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kbroker.log.disk.file_system import Bytes
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import ProducerStateManager, is_expired
+from kbroker.log.producers.recent_batches import recall_batches
 from kbroker.log.producers.unstable_transactions import CompletedTxn
 from kbroker.log.segments.log_segment import LogSegment
 from kbroker.log.segments.log_segments import LogSegments
@@ -122,6 +123,7 @@ def rewind(
     """
     load_snapshot(state, snapshots, expiry, start_offset=start_offset, end_offset=end_offset)
     found_offset = state.map_end_offset
+    recall_batches(state, segments.between(start_offset, found_offset), expiry.now_ms)
     replay_segments(state, segments.from_offset(found_offset), end_offset)
     return found_offset
 

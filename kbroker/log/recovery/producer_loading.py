@@ -16,6 +16,7 @@ from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.producers.producer_replay import Expiry, load_snapshot, replay_segments
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots, snapshot_offsets
 from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.log.producers.recent_batches import recall_batches
 from kbroker.log.segments.log_segments import LogSegments
 from kbroker.model import TopicPartition
 
@@ -124,7 +125,9 @@ class ProducerLoading:
         load_snapshot(
             self.state, self._snapshots, self._expiry, start_offset=start_offset, end_offset=offset
         )
-        self.last_snapshot_offset = self.state.map_end_offset
+        self.last_snapshot_offset = end_offset = self.state.map_end_offset
+        covered = self._segments.between(start_offset, end_offset) if len(self._segments) else ()
+        recall_batches(self.state, covered, self._expiry.now_ms)
 
     def _replay_up_to(self, offset: int) -> None:
         state = self.state

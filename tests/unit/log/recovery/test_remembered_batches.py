@@ -10,6 +10,7 @@ from pathlib import Path
 from kbroker.log.partition.log import Log
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import MAX_SEQUENCE, BatchMetadata, ProducerStateEntry
+from kbroker.log.producers.recent_batches import RECENT_MS
 from tests.fakes.logs.log_maker import NOW_MS, batch, open_log
 from tests.faults.crash_model import split
 from tests.faults.crash_producers import faults_of_remembered
@@ -178,3 +179,83 @@ def test_sequences_that_wrap_are_one_row_also_after_a_restart(tmp_path: Path) ->
     assert faults(log) == []
     assert append(log, MAX_SEQUENCE - 1, 2) == (0, True)
     assert append(log, 3) == (5, False)
+
+
+def test_all_batches_in_flight_are_known_after_a_clean_restart(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    for sequence in range(8):
+        append(log, sequence)
+    log.close()
+
+    log = open_log(tmp_path / "t-0", recovery_point=8)
+
+    assert faults(log) == []
+    assert [append(log, sequence) for sequence in range(3, 9)] == [
+        *((sequence, True) for sequence in range(3, 8)),
+        (8, False),
+    ]
+
+
+def test_batches_in_flight_are_found_among_those_of_others_and_in_other_segments(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path / "t-0", index_interval_bytes=100)
+    for sequence in range(5):
+        append(log, sequence)
+        for _ in range(3):
+            log.append_as_leader(memoryview(batch(bytes(9_000))), 0, NOW_MS)
+        if sequence == 2:
+            log.roll(NOW_MS)
+    end_offset = log.log_end_offset
+    log.close()
+
+    log = open_log(tmp_path / "t-0", recovery_point=end_offset, index_interval_bytes=100)
+
+    assert faults(log) == []
+    assert [append(log, n) for n in range(6)] == [
+        *((4 * n, True) for n in range(5)),
+        (end_offset, False),
+    ]
+
+
+def test_a_cut_back_to_a_snapshot_leaves_the_batches_before_it_known(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    for sequence in range(3):
+        append(log, sequence)
+    log.producers.take_snapshot()
+    append(log, 3)
+
+    log.truncate_to(3, NOW_MS)
+
+    assert faults(log) == []
+    assert [append(log, n) for n in range(4)] == [(0, True), (1, True), (2, True), (3, False)]
+
+
+def test_nothing_is_looked_for_of_producers_that_are_silent_for_long(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    for sequence in range(3):
+        append(log, sequence)
+    (entry,) = log.producer_state.producers.values()
+    entry.last_timestamp = NOW_MS - RECENT_MS
+    log.close()
+
+    log = open_log(tmp_path / "t-0", recovery_point=3)
+
+    (entry,) = log.producer_state.producers.values()
+    assert [remembered.first_sequence for remembered in entry.batches] == [2]
+
+
+def test_damage_ends_the_search_for_batches_and_nothing_else(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    for sequence in range(3):
+        append(log, sequence)
+    size_bytes = log.segments.active.size_bytes // 3
+    log.close()
+    with (tmp_path / "t-0" / f"{0:020}.log").open("r+b") as file:
+        file.seek(size_bytes + 16)  # the magic byte of the second one
+        file.write(b"\x7f")
+
+    log = open_log(tmp_path / "t-0", recovery_point=3)
+
+    (entry,) = log.producer_state.producers.values()
+    assert [remembered.first_sequence for remembered in entry.batches] == [2]
