@@ -1,5 +1,5 @@
-"""Entry of the `kbroker` command: lets an interrupt end the process in silence, then imports the
-rest.
+"""Entry of the `kbroker` command: lets an interrupt end the process in silence and the garbage
+collector rest, then imports what follows.
 
 Until then Python answers Ctrl-C with a traceback.
 """
@@ -8,7 +8,10 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from kbroker.start_collections import collecting_rarely
 
+
+@collecting_rarely()  # from before the rest is imported
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code of the contract."""
     is_answered = signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -23,8 +23,8 @@ from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.server.background.background_services import broker_duties
 from kbroker.server.background.background_work import BackgroundWork
 from kbroker.server.broker.kafka_server import KafkaServer
-from kbroker.server.start.start_collections import collecting_rarely, started
 from kbroker.server.system_clock import SystemClock
+from kbroker.start_collections import collecting_rarely, started
 from tests.faults.loop_holds import Turns, say
 
 _EACH = 10  # partitions of a topic

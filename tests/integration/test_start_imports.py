@@ -9,11 +9,16 @@ from kbroker.apis.registry import registered
 from kbroker.server.broker.running_broker import LATE_ROOMS
 
 PROGRAM = """
+import gc
 import sys
 from kbroker.cli.__main__ import main
+
+collections = []  # before what is alive is excluded from them
+gc.callbacks.append(lambda phase, _: gc.get_freeze_count() or collections.append(phase))
 try:
     main(sys.argv[1:])
 finally:
+    print("collections:", collections.count("start"))
     print("loaded:", *sys.modules)
 """
 COMMAND = [sys.executable, "-S", "-c", PROGRAM]  # -S: what a site's own files import is not ours
@@ -90,29 +95,31 @@ def test_help_imports_no_more_than_it_prints() -> None:
     assert "kbroker.cli.lazy_commands" in loaded
     assert not loaded & NOT_FOR_HELP
     rooms = {name.split(".")[1] for name in loaded if name.startswith("kbroker.")}
-    assert rooms <= {"cli", "client", "errors", "near_names", "wording"}
+    assert rooms <= {"cli", "client", "errors", "near_names", "start_collections", "wording"}
+    assert "collections: 1\n" in done.stdout  # the one as it ends
 
 
 def test_a_broker_imports_nothing_large_that_it_does_not_use(tmp_path: Path) -> None:
-    loaded = loaded_by("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    said = said_by("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
 
+    assert said[-2] == "collections: 1\n"
+    loaded = modules_in(said)
     assert "kbroker.server.broker.kafka_server" in loaded
     assert not loaded & (UNUSED | OF_OLD_CLIENTS)
     assert [name for name in loaded if name.startswith(OF_OTHERS)] == []
 
 
 def test_a_broker_that_may_outlive_its_release_has_all_it_needs(tmp_path: Path) -> None:
-    loaded = loaded_by(
-        "--profile", "prod", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")
-    )
+    said = said_by("--profile", "prod", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
 
+    loaded = modules_in(said)
     handlers = {api.handler.__module__ for api in registered().values()}
     needed = handlers | WITH_HANDLERS | set(LATE_ROOMS)
     assert needed <= loaded, needed - loaded
 
 
-def loaded_by(*options: str) -> set[str]:
-    """The modules that a broker has imported when it listens."""
+def said_by(*options: str) -> list[str]:
+    """The lines of a broker that stops as soon as it listens."""
     with subprocess.Popen(
         [*COMMAND, "start", *options],
         stdout=subprocess.PIPE,
@@ -126,5 +133,10 @@ def loaded_by(*options: str) -> set[str]:
             said.append(line)
             if "listening on" in line:
                 broker.send_signal(signal.SIGTERM)
+    return said
+
+
+def modules_in(said: list[str]) -> set[str]:
+    """The modules that were imported by then."""
     assert said[-1].startswith("loaded:"), said
     return set(said[-1].split())

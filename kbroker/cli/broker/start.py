@@ -17,7 +17,6 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker.log_format import JsonFormatter, TextFormatter
 from kbroker.cli.broker.log_handler import CountingHandler
 from kbroker.cli.shown.output import options, say
-from kbroker.server.start.start_collections import collecting_rarely
 
 if TYPE_CHECKING:
     from kbroker.model import EndPoint
@@ -110,7 +109,6 @@ setting_options = options(
     help="Form of these lines on standard error: text for people, json for programs (default: text "
     "if it is a terminal, else json; also KBROKER_LOG_FORMAT).",
 )
-@collecting_rarely()  # from before the broker's modules are imported
 def start(
     properties: str | None = None,
     listen: Sequence[str] = (),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from kbroker import start_collections
 from kbroker.config.http_addresses import HTTP_LISTENERS
 from kbroker.config.properties_file import parse_properties
 from kbroker.errors import ConfigError, ExplainedError, Trouble, trouble_of
@@ -26,7 +27,6 @@ from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.disk.temporary_file_system import TemporaryFileSystem
 from kbroker.model import EndPoint
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
-from kbroker.server.start import start_collections
 from kbroker.server.start.event_loop import EventLoopKind, run_on_loop
 from kbroker.server.start.hangup import follow_hangups
 from kbroker.server.start.settings_sources import (
