@@ -5,6 +5,9 @@ They know format 2 batches only.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice
+from operator import itemgetter
 from struct import Struct
 from types import SimpleNamespace
 from uuid import UUID
@@ -92,13 +95,20 @@ class MemoryLog:
             FetchIsolation.HIGH_WATERMARK: self.high_watermark,
             FetchIsolation.TXN_COMMITTED: self.last_stable_offset,
         }[isolation]
-        chosen = [batch for first, last, batch in self.batches if last >= offset and first < bound]
-        if chosen and min_one_message:
-            max_bytes = max(max_bytes, len(chosen[0]))
+        begin = bisect_left(self.batches, offset, key=itemgetter(1))
+        end = bisect_left(self.batches, bound, begin, key=itemgetter(0))
+        first = len(self.batches[begin][2]) if begin < end else 0
+        if min_one_message:
+            max_bytes = max(max_bytes, first)
+        found = bytearray()
+        for _, _, batch in islice(self.batches, begin, end):
+            if len(found) >= max_bytes:
+                break
+            found += batch
+        available = sum(len(batch) for _, _, batch in islice(self.batches, begin, end))
         aborted = self.aborted if isolation is FetchIsolation.TXN_COMMITTED else None
-        found = b"".join(chosen)
-        cut = bool(chosen) and max_bytes < len(chosen[0])
-        return FetchDataInfo(offset, found[:max_bytes], aborted, cut, len(found))
+        cut = max_bytes < first
+        return FetchDataInfo(offset, bytes(found[:max_bytes]), aborted, cut, available)
 
     def assign_topic_id(self, topic_id: UUID) -> None:
         self.topic_id = topic_id
