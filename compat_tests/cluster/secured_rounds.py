@@ -191,9 +191,9 @@ class SecuredRounds(MixedRounds):
         """All figures."""
         moved = {writer.topic: writer.acknowledged.count for writer in self._moved}
         return (
-            f"{super().told()}; acknowledged before the move {moved}; users came in "
-            f"at all brokers after {max(self.users.in_after_s, default=0):.2f} s at most, "
-            f"{len(self.users.in_after_s)} times"
+            f"{super().told()}; acknowledged before the move {moved}; users were "
+            f"refused for {max(self.users.refused_for_s, default=0):.2f} s at most after a write, "
+            f"{len(self.users.refused_for_s)} times"
         )
 
 
@@ -268,8 +268,8 @@ def main() -> None:
                 directory, tree, kinds, faults, options.seed, records_per_s=options.records_per_s,
                 certificates=options.certificates, edits=options.edits,
             )  # fmt: skip
-    late = [each for each in rounds.users.in_after_s if each > 1]
-    assert not late, f"users came in after {max(late):.2f} s, {len(late)} times"
+    late = [each for each in rounds.users.refused_for_s if each > 1]
+    assert not late, f"users were refused for {max(late):.2f} s, {len(late)} times"
     print("nothing was lost, nothing was doubled, no produce failed, all replicas are alike")
 
 

@@ -129,4 +129,4 @@ def test_a_cluster_moves_to_sasl_ssl_and_loses_nothing_as_brokers_fail(
 
     assert rounds.faults.total() == 1 + len(faults)
     assert rounds.compared_bytes > 0
-    assert len(rounds.users.in_after_s) > 3
+    assert len(rounds.users.refused_for_s) > 3

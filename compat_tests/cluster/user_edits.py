@@ -9,6 +9,7 @@ import hashlib
 import random
 import time
 from collections.abc import Iterable
+from functools import partial
 
 from compat_tests.answers.logins import HASHES, Player, handshake, scram_first, scram_last
 from compat_tests.cluster.inside import Inside
@@ -29,7 +30,7 @@ class UserEdits:
         self._cluster, self._inside, self._draw = cluster, inside, draw
         self._context = inside.context()
         self._passwords: dict[str, dict[str, str]] = {}  # of a user, by mechanism
-        self.in_after_s: list[float] = []  # until every broker let somebody in
+        self.refused_for_s: list[float] = []  # somebody with a new password
 
     def run(self, edits: int, users: int = 5) -> None:
         """Make this many edits of so many pairs of users."""
@@ -48,19 +49,30 @@ class UserEdits:
 
     def await_login(self, user: str, mechanism: str, password: str) -> None:
         """Wait until every broker lets somebody in, and note how long after the write of the node
-        this was.
+        the last login began that a broker refused.
         """
-        self._await(user, mechanism, password, is_in=True)
-        now_s, node = time.time(), self._cluster.tree.node(f"/config/users/{user}")
+        node = self._cluster.tree.node(f"/config/users/{user}")
         assert node is not None
-        self.in_after_s.append(now_s - node[1].mtime / 1000)
+        written_s = node[1].mtime / 1000
+        refused = self._await(user, mechanism, password, is_in=True)
+        self.refused_for_s.append(max((0.0, *(begun_s - written_s for begun_s in refused))))
 
-    def _await(self, user: str, mechanism: str, password: str, *, is_in: bool) -> None:
+    def _await(self, user: str, mechanism: str, password: str, *, is_in: bool) -> list[float]:
+        """Log in at one broker after the other until each answers so; when the logins began that
+        were answered otherwise, in seconds of the epoch.
+        """
+        others = []
+
+        def answers(number: int) -> bool:
+            begun_s = time.time()
+            if self._is_let_in(number, user, mechanism, password) == is_in:
+                return True
+            others.append(begun_s)
+            return False
+
         for number in self._cluster.ids:
-            until(
-                lambda n=number: self._is_let_in(n, user, mechanism, password) == is_in,  # type: ignore[misc]
-                f"{user} by {mechanism} at broker {number}: {is_in}",
-            )
+            until(partial(answers, number), f"{user} by {mechanism} at broker {number}: {is_in}")
+        return others
 
     def set_password(
         self, brokers: Iterable[tuple[str, int]], mechanism: str, password: str
