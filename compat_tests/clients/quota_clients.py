@@ -89,6 +89,7 @@ class CSender(Measured):
             except BufferError:
                 self._producer.poll(0.05)
         self._producer.purge()
+        del self._producer  # what it has sent ahead would count for the next client of this name
 
 
 class CReader(Measured):

@@ -78,13 +78,15 @@ def brokers(kinds: list[str], folder: Path) -> Iterator[dict[str, str]]:
         yield found
 
 
-def measured(found: dict[str, str], family: str) -> dict[tuple[str, str], Measured]:
+def measured(
+    found: dict[str, str], family: str, rates: tuple[int, ...]
+) -> dict[tuple[str, str], Measured]:
     """Let clients of one family go at all brokers at once."""
     began_s = time.monotonic()
     clients = {
         (kind, client.name): client
         for kind, bootstrap in found.items()
-        for client in FAMILIES[family](bootstrap, RATES, began_s)
+        for client in FAMILIES[family](bootstrap, rates, began_s)
     }
     for client in clients.values():
         client.start()
@@ -114,13 +116,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kinds", nargs="+", default=["kbroker", "apache"])
     parser.add_argument("--clients", nargs="+", default=list(FAMILIES), choices=FAMILIES)
+    parser.add_argument("--rates", nargs="+", type=int, default=RATES, choices=RATES)
     given = parser.parse_args(argv)
     failed = 0
     with tempfile.TemporaryDirectory() as folder, brokers(given.kinds, Path(folder)) as found:
         for bootstrap in found.values():
             prepare(bootstrap)
         for family in given.clients:
-            failed += failures(family, measured(found, family))
+            failed += failures(family, measured(found, family, tuple(given.rates)))
     return 1 if failed else 0
 
 

@@ -67,10 +67,17 @@ class Quota:
 class RateQuota(Quota):
     """A limit of what is used in a second. All windows but the current one may be used at once;
     then the client pauses until as much has come as it has used beyond that.
+
+    Law: what came last is used first, and what is as old as these windows is lost. Or a client that
+    is slow to use them up would be above its limit for long.
     """
 
     __slots__ = (
         "_at_ms",
+        "_half_ms",
+        "_half_since_ms",
+        "_least",
+        "_least_before",
         "_left",
         "_longest_ms",
         "_most",
@@ -90,8 +97,9 @@ class RateQuota(Quota):
         self._used: float = 0
         self._recent = RecentRate(now_ms / 1000, windows.count * windows.length_ms / 1000)
         self._at_ms = now_ms
+        self._half_ms = max(1, windows.count - 1) * windows.length_ms / 2
         self._let_come(limit)
-        self._left = self._most
+        self._leave(self._most, now_ms)
 
     def set_limit(self, limit: float, now_ms: float) -> None:
         """Let so much come from now on. What is left stays, and what is owed: but under a lower
@@ -108,20 +116,35 @@ class RateQuota(Quota):
         elif left < 0 and self._per_ms < per_ms:
             longest_ms = max(self._windows.count * self._windows.length_ms, -left / per_ms)
             left = max(left, -longest_ms * self._per_ms)
+        self._leave(left, now_ms)
+
+    def _leave(self, left: float, now_ms: float) -> None:
+        """Let this be left, as if it came now."""
         self._left = left
+        self._half_since_ms = now_ms
+        # The least that was left in this half of the windows, and in the one before it: so much is
+        # older than they are, since what came last is used first.
+        self._least = self._least_before = left
 
     def _let_come(self, limit: float) -> None:
         self._per_ms = min(limit, _MOST_PER_S) / 1000
-        self._most = self._per_ms * max(1, self._windows.count - 1) * self._windows.length_ms
+        self._most = self._per_ms * 2 * self._half_ms
 
     def use(self, amount: float, now_ms: float) -> int:
         """Count what is used; returns for how many milliseconds its client has to pause."""
         self.used_ms = now_ms
         self._used += amount
         left = self._left + (now_ms - self._at_ms) * self._per_ms
-        left = min(left, self._most)
         self._at_ms = now_ms
+        beyond = left - self._most
+        if beyond > 0:  # the oldest has no room
+            left = self._most
+            self._least -= beyond
+            self._least_before -= beyond
+        if now_ms - self._half_since_ms >= self._half_ms:
+            left -= self._begin_half(left, now_ms)
         self._left = left = left - amount
+        self._least = min(self._least, left)
         return 0 if left >= 0 else self._pause_ms(now_ms)
 
     def take_back(self, amount: float, now_ms: float) -> None:
@@ -145,6 +168,16 @@ class RateQuota(Quota):
     def worth_ms(self, amount: float) -> int:
         """The time in which so much may be used, if the limit is above 0."""
         return rounded_ms(amount * 1000 / self.limit)
+
+    def _begin_half(self, left: float, now_ms: float) -> float:
+        """How much is lost, as it is older than both halves that are over."""
+        old = self._least
+        if now_ms - self._half_since_ms < 2 * self._half_ms:
+            old = min(old, self._least_before)
+        lost = max(0.0, old)
+        self._least_before, self._least = self._least - lost, left - lost
+        self._half_since_ms = now_ms
+        return lost
 
     def _pause_ms(self, now_ms: float) -> int:
         if self._per_ms <= 0:

@@ -76,6 +76,19 @@ def test_a_client_that_pauses_as_it_is_asked_stays_within_its_limit(
     assert (sent - at_15_s) / 60 == pytest.approx(100_000, rel=0.02)
 
 
+@pytest.mark.parametrize("times", [1.1, 1.7, 3])
+def test_who_is_slow_to_use_what_may_be_used_at_once_is_soon_within_its_limit(
+    broker: Broker, times: float
+) -> None:
+    broker.put(ANN, producer_byte_rate=20_000_000)
+    sent = dict.fromkeys(range(6), 0)
+    while broker.now_ms < 60_000:
+        sent[int(broker.now_ms // 10_000)] += 1_000_000
+        pause_ms = broker.produced().use(1_000_000, broker.now_ms)
+        broker.now_ms += max(pause_ms, 1_000 / (20 * times))
+    assert list(sent.values())[2:] == pytest.approx([200_000_000] * 4, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("limit", "used", "delay_ms"),
     [
