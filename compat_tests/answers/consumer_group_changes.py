@@ -102,6 +102,10 @@ def _classic_members() -> Sequences:
         "mixed: it speaks the new protocol": (*mixed, beat("c", owned={}), describe()),
         "mixed: the new one speaks the old protocol": (*mixed, classic_beat("a"), sync("a"), describe()),
         "mixed: it leaves": (*mixed, *again, classic_leave("c"), beat("a"), describe(), listed()),
+        "mixed: it is removed, and joins under its id": (
+            *mixed, *again, classic_leave("c"), classic_beat("c"), classic_join("c", "t6"), sync("c"),
+            describe(),
+        ),
         "mixed: it leaves while it should join": (*mixed, classic_leave("c"), beat("a"), describe()),
         "mixed: a second classic one": (
             *mixed, *again, classic_join("d", "t6"), sync("d"), classic_beat("c"), beat("a"), describe(),
@@ -140,6 +144,11 @@ def _there_and_back() -> Sequences:
         "back: a static new one is replaced by a classic one": (
             join("a", "t6", instance_id="i"), beat("a", -2, instance_id="i"),
             classic_join("c", "t6", instance="i"), listed(), describe_classic(), sync("c", given="t6"),
+        ),
+        "back: a classic one waits for partitions": (
+            join("a", "t6", instance_id="i"), classic_join("d", "t6"), sync("d"), classic_beat("d"),
+            classic_join("c", "t6", instance="i"), listed(), sync("c", given="t6"), classic_beat("d"),
+            classic_beat("c", instance="i"),
         ),
         "back: all go": (*mixed, classic_leave("c"), beat("a", -1), listed(), describe(), delete_group()),
     }  # fmt: skip

@@ -24,7 +24,24 @@ SETTLES_S = 0.4  # the time in which a broker of KRaft hears of what its control
 SETTINGS = {"group.consumer.assignment.interval.ms": "0"}  # targets come at once
 _POLICIES = ("disabled", "upgrade", "downgrade")  # of changes of the protocol, beside the default
 
-DIFFERENT: Mapping[str, Different] = {}
+_WAITS = "back: a classic one waits for partitions"
+DIFFERENT: Mapping[str, Different] = dict.fromkeys(
+    (_WAITS, f"{_WAITS} (downgrade)"),
+    Different(
+        [
+            "0 a e2 5000 t6*6",
+            "79 g-1 None None  <d> [] False; 0 g3 consumer range  <d> [] False",
+            "0 consumer range 10 bytes",
+            "0",
+            "0 g3 consumer range  <c> [] False",
+            "0 ['consumer PreparingRebalance classic']",
+            "27 None None 0 bytes",
+            "27",
+            "27",
+        ],
+        "or nobody reads what it waits for: it has fetched its assignment in this generation",
+    ),
+)
 
 
 def ours(only: str = "") -> dict[str, list[str]]:

@@ -126,7 +126,8 @@ def join(step: ConsumerStep, joining: Joining) -> JoinGroupResponse:
         if not is_stale:
             target = last_target(step, member)
             member = reconcile(step, member, target, owned, has_other_topics)
-        step.downgrade = Downgrade(joining=member, rebalances=is_stale)
+        rebalances = is_stale or not _have_their_target(group, replaced)
+        step.downgrade = Downgrade(joining=member, rebalances=rebalances)
     else:
         target = next_target(step, epoch, before, member)
         member = reconcile(step, member, target, owned, has_other_topics)
@@ -217,6 +218,15 @@ def _is_last_to_change(step: ConsumerStep, replaced: Member) -> bool:
     if replaced.is_classic:
         return False
     return may_become_classic(step, {replaced.member_id}, len(step.group.members))
+
+
+def _have_their_target(group: ConsumerGroup, replaced: Member) -> bool:
+    """Whether the others would go on with their targets in a classic group: one that waits for a
+    partition has no reason there to fetch its assignment again, and one that has to give a
+    partition up would not do so before somebody else reads it.
+    """
+    epoch = group.target_metadata.assignment_epoch
+    return all(each is replaced or each.is_reconciled_to(epoch) for each in group.members.values())
 
 
 # ---- SyncGroup

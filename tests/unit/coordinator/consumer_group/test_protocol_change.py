@@ -399,6 +399,23 @@ def test_a_static_member_goes_from_one_protocol_to_the_other_and_keeps_its_parti
     assert again.generation == found(broker).group.generation_id
 
 
+def test_a_member_that_waits_for_partitions_as_the_group_becomes_classic_joins_again(
+    broker: GroupBroker,
+) -> None:
+    """Or nobody reads what it was to get: it has fetched its assignment in this generation."""
+    new, old = MemberOf(broker, "new", instance_id="i"), ClassicMemberOf(broker)
+    new.join()
+    old.join()
+    old.sync()
+    assert (new.told, old.has, old.beat()) == ([0, 1, 2, 3], [], ErrorCode.NONE)
+
+    again = ClassicMemberOf(broker, instance_id="i")
+    joined = again.join()
+
+    assert (joined.error_code, kind(broker)) == (0, "classic")
+    assert [old.beat(), again.beat()] == [_REBALANCE] * 2
+
+
 def test_a_static_member_that_changes_a_group_amid_a_rebalance_gets_its_partitions(
     broker: GroupBroker,
 ) -> None:
