@@ -15,5 +15,5 @@ def test_consumer_groups_are_answered_for_as_apache_kafka_answers_for_them(targe
         pytest.skip("starts a kbroker whose targets come at once")
     found = ours()
 
-    assert len(found) == 211 + 3 * 35
+    assert len(found) == 213 + 3 * 37
     assert unexplained(found, json.loads(RECORDED.read_text()), DIFFERENT) == []
