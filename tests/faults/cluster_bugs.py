@@ -263,7 +263,7 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     deletion_not_retried: (3, 60),
     returned_broker_not_told: (2, 60),
     acts_while_suspended: (2, 60),
-    controller_epoch_ignored: (58, 12),
+    controller_epoch_ignored: (77, 12),
     broker_epoch_ignored: (29, 15),
     context_kept_after_the_reign: (6, 15),
     watches_lost_with_the_connection: (16, 15),

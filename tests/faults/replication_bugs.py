@@ -277,7 +277,7 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     divergence_not_followed: (15, 7),
     cut_one_record_too_late: (19, 7),
     producers_remembered_after_a_cut: (88, 12),
-    high_watermark_kept_after_a_cut: (176, 60),
+    high_watermark_kept_after_a_cut: (197, 60),
     still_leading_after_the_order_to_follow: (30, 4),
     followers_append_for_producers: (59, 4),
     leader_epochs_not_compared: (113, 60),
