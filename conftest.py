@@ -50,8 +50,10 @@ LONG_FILES = (  # a minute or more, while other processes run
     "tests/integration/test_command_outputs.py",
 )
 TIDY_TESTS = "tests/test_tidy"  # which share the trees of all sources
-SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
-COMPUTING_FOLDERS = ("tests/faults/", "tests/golden/", *SHORT_FOLDERS)
+SHORT_FOLDER = "tests/unit/"
+COMPUTING_FOLDERS = (
+    "tests/faults/", "tests/golden/", "tests/properties/", "tests/scenarios/", SHORT_FOLDER,
+)  # fmt: skip
 COLLECTIONS = (200_000, 20, 20)  # objects, and collections of the generation before
 _END_S = 10
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
@@ -169,7 +171,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
             def urgency(unit: str) -> tuple[bool, bool, bool, bool]:
                 is_own = unit.startswith(COMPUTING_FOLDERS) == computes
-                is_short = unit.startswith(SHORT_FOLDERS)
+                is_short = unit.startswith(SHORT_FOLDER)
                 return unit == SPARK_FOLDER, is_own, unit in LONG_FILES, not is_short
 
             self.workqueue.move_to_end(max(self.workqueue, key=urgency), last=False)

@@ -36,6 +36,7 @@ _THERE = (
     "user delete ann",
     "user add bo --password-file user.password",
 )
+_TAKING = {"group delete", "topic delete", "user add", "user delete"}  # some of it away
 # What a command refuses to run without, as lines of a session.
 _NEEDED = {
     "acl revoke": f"$ KBROKER_BOOTSTRAP={SHOWN_OTHER}"
@@ -106,6 +107,7 @@ def _nothing() -> None:
 def all_ends(player: Player) -> list[dict[str, Any]]:
     """Of every command in every way."""
     found = []
+    is_all_there = False
     for name in commands():
         run = example(name)
         if run is None:
@@ -120,9 +122,11 @@ def all_ends(player: Player) -> list[dict[str, Any]]:
         quiet = Command(
             arguments=arguments, stdin=stdin, environment=environment, manner="nobody reads"
         )
-        for line in _THERE:
-            ended(name, "there", Command(arguments=line.split()), address)
+        if name in _TAKING or not is_all_there:
+            for line in _THERE:
+                ended(name, "there", Command(arguments=line.split()), address)
         found.append(ended(name, "nobody reads", quiet, address))
+        is_all_there = name not in _TAKING
     return found
 
 
