@@ -21,7 +21,8 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
@@ -81,6 +82,7 @@ class BrokerClient:
         self._failed_s: float | None = None  # when opening a connection failed, in the loop's time
         self._connection: BrokerConnection | None = None
         self._turn = asyncio.Lock()  # first come, first served
+        self._in_turn = 0  # callers who have it or wait for it
 
     async def send(
         self,
@@ -96,15 +98,21 @@ class BrokerClient:
         """
         what = type(request).__name__
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        now_s = asyncio.get_running_loop().time()
+        deadline_s = now_s + max(limit_ms, 0) / 1000
         asked: BrokerConnection | None = None
         try:
-            async with asyncio.timeout(max(limit_ms, 0) / 1000):
-                async with self._turn:
+            connection = self._free_connection(now_s)
+            if connection is not None:
+                version = self._choose(request, connection.served, highest_version)
+                answered = connection.ask(request, version, deadline_s)
+            else:
+                async with self._next_turn(deadline_s):
                     connection = await self._ready()
                     version = self._choose(request, connection.served, highest_version)
-                    answered = connection.ask(request, version)
-                asked = connection
-                body, offset = await answered
+                    answered = connection.ask(request, version, deadline_s)
+            asked = connection
+            body, offset = await answered
             return decode(response_class(type(request)), version, body, offset)[0]
         except TimeoutError as error:
             if asked is not None:
@@ -123,8 +131,9 @@ class BrokerClient:
     async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
         """True if the other broker lists that version of an API. Raises as `send` does."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        deadline_s = asyncio.get_running_loop().time() + max(limit_ms, 0) / 1000
         try:
-            async with asyncio.timeout(max(limit_ms, 0) / 1000), self._turn:
+            async with self._next_turn(deadline_s):
                 connection = await self._connected()
         except TimeoutError as error:
             raise self._no_answer("ApiVersionsRequest", limit_ms) from error
@@ -148,6 +157,25 @@ class BrokerClient:
     def _wrong_answer(self, what: str, error: EOFError | ProtocolError) -> ConnectionResetError:
         reason = "closed the connection" if isinstance(error, EOFError) else f"sent {error}"
         return ConnectionResetError(f"{self._peer} {reason} instead of an answer to {what}")
+
+    def _free_connection(self, now_s: float) -> BrokerConnection | None:
+        """The connection, if a request can go out at once: nobody has the turn or waits for it, and
+        no login is to be renewed.
+        """
+        found = self._connection
+        if found is None or self._in_turn or not found.is_open or not found.has_room:
+            return None
+        return found if found.renew_s is None or now_s < found.renew_s else None
+
+    @asynccontextmanager
+    async def _next_turn(self, deadline_s: float) -> AsyncIterator[None]:
+        """The turn, after those who came before. Raises TimeoutError at the deadline."""
+        self._in_turn += 1
+        try:
+            async with asyncio.timeout_at(deadline_s), self._turn:
+                yield
+        finally:
+            self._in_turn -= 1
 
     async def _ready(self) -> BrokerConnection:
         """An open connection that has room for a request. The caller has the turn."""

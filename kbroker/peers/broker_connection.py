@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from math import inf
 from typing import NamedTuple, cast
 
 from kbroker.errors import ErrorCode, ProtocolError
@@ -32,6 +33,7 @@ from kbroker.protocol.schema import Message, Versions
 
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _SMALL_BYTES = 32 * 1024  # of the buffer that all answers begin in
+_EARLY_S = 0.001  # by which the loop may be before a time that is set
 _ASKED_VERSION = 3  # of ApiVersions: known to brokers since Kafka 2.4; older ones answer with 35
 
 Answer = tuple[memoryview, int]
@@ -45,12 +47,15 @@ class _Asked(NamedTuple):
     key: int
     version: int
     answered: asyncio.Future[Answer]  # cancelled when nobody waits for the answer any more
+    deadline_s: float  # of the answer, in the loop's time
 
 
 class BrokerConnection(asyncio.BufferedProtocol):
     """A connection that `negotiate` has made ready until `is_open` is False."""
 
     __slots__ = (
+        "_alarm",
+        "_alarm_s",
         "_changed",
         "_client_id",
         "_correlation_id",
@@ -74,6 +79,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._in_flight: deque[_Asked] = deque()
+        self._alarm: asyncio.TimerHandle | None = None  # one for all requests in flight
+        self._alarm_s = inf  # when it rings
         self._correlation_id = 0
         self._is_writable = True
         self._changed: asyncio.Future[None] | None = None
@@ -97,8 +104,12 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._changed = self._loop.create_future()
         await self._changed
 
-    def ask(self, request: Message, version: int) -> asyncio.Future[Answer]:
-        """Send a request: there is room. The answer fails with what ends the connection."""
+    def ask(
+        self, request: Message, version: int, deadline_s: float = inf
+    ) -> asyncio.Future[Answer]:
+        """Send a request: there is room. The answer fails with what ends the connection, or with
+        TimeoutError at the deadline, in the loop's time.
+        """
         key = request.spec.key
         assert key is not None, "only requests are sent"
         assert self._transport is not None, "it has been made"
@@ -107,7 +118,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         head = encode_request_header(RequestHeader(key, version, correlation_id, self._client_id))
         frame = encode(request, version, head)
         answered: asyncio.Future[Answer] = self._loop.create_future()
-        self._in_flight.append(_Asked(correlation_id, key, version, answered))
+        self._in_flight.append(_Asked(correlation_id, key, version, answered, deadline_s))
+        if deadline_s < self._alarm_s:
+            self._set_alarm(deadline_s)
         self._transport.write(SIZE.pack(len(frame)) + frame)
         return answered
 
@@ -146,6 +159,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.is_open = False
         self.ended_s = self._loop.time()
         self._large.drop()
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._transport is not None:
             self._transport.abort()
         while self._in_flight:
@@ -154,7 +169,28 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 answered.set_exception(error)
         self._tell_change()
 
+    def _set_alarm(self, at_s: float) -> None:
+        """Let the alarm ring then. One alarm that most requests leave as it is costs less than one
+        for each of them.
+        """
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_s = self._loop.call_at(at_s, self._on_alarm), at_s
+
     # Called by the event loop.
+
+    def _on_alarm(self) -> None:
+        self._alarm, self._alarm_s = None, inf
+        due_s, next_s = self._loop.time() + _EARLY_S, inf
+        for asked in self._in_flight:
+            if asked.answered.done():
+                continue
+            if asked.deadline_s <= due_s:
+                asked.answered.set_exception(TimeoutError())
+            else:
+                next_s = min(next_s, asked.deadline_s)
+        if next_s < inf:
+            self._set_alarm(next_s)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance

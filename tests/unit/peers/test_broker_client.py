@@ -200,6 +200,48 @@ async def test_the_time_of_those_who_wait_for_their_turn_runs_too() -> None:
     assert [type(error) for error in errors] == [TimeoutError] * 3
 
 
+async def test_nobody_goes_ahead_of_those_who_wait_for_room() -> None:
+    came: list[int] = []
+
+    def answer(header: Any, request: Any) -> HeartbeatResponse:
+        came.append(request.generation_id)
+        return heartbeat(header, request)
+
+    peer = ScriptedPeer(answer)
+    client = client_of(peer, in_flight_max=1)
+
+    async def ask(*numbers: int) -> None:
+        for number in numbers:
+            await client.send(HeartbeatRequest(generation_id=number))
+
+    await ask(0)
+    peer.answer = lambda *_: SILENCE
+    asked = asyncio.gather(ask(1, 3), ask(2))
+    await asyncio.sleep(0)  # until the first is in flight and the other one waits
+    peer.answer = answer
+    peer.connections[0].say(answer_frame(peer.requests[-1], HeartbeatResponse()))
+    await asked
+
+    assert came == [0, 2, 3]
+
+
+@pytest.mark.parametrize("limits_ms", [(TIMEOUT_MS, 10), (10, TIMEOUT_MS)])
+async def test_each_request_has_its_own_time(limits_ms: tuple[float, float]) -> None:
+    peer = ScriptedPeer(in_turn(heartbeat(None, HeartbeatRequest())))
+    client = client_of(peer)
+    await client.send(HeartbeatRequest(), timeout_ms=5)  # whose time goes by later
+    peer.answer = lambda *_: SILENCE
+
+    errors = await asyncio.gather(
+        *(client.send(HeartbeatRequest(), timeout_ms=limit_ms) for limit_ms in limits_ms),
+        return_exceptions=True,
+    )
+
+    says = ["within 0.01 s", "gave no answer to HeartbeatRequest before it"]
+    assert [limit_ms == 10 for limit_ms in limits_ms] == [says[0] in str(each) for each in errors]
+    assert sum(says[1] in str(each) for each in errors) == 1
+
+
 async def test_a_request_that_is_given_up_ends_the_connection() -> None:
     peer = ScriptedPeer(in_turn(SILENCE))
 
