@@ -17,7 +17,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ COMPUTING_FOLDERS = (
 )  # fmt: skip
 COLLECTIONS = (200_000, 20, 20)  # objects, and collections of the generation before
 _END_S = 10
+NO_TIME_S = 0.1
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 # Half of what tests of files take is waiting for a disk to sync; a power loss is never real here.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 1024**3  # noqa: S108  pytest makes folders of its own
@@ -150,6 +151,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
 
 
+class _Places(list[str]):
+    """Names of tests, each of which is found at once: the scheduler looks up one by one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(names)
+        self._places = {name: place for place, name in enumerate(names)}
+
+    def index(self, name: str, *_bounds: Any) -> int:
+        """Return its place."""
+        return self._places[name]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let a process that runs tests for another one say nothing of setting up and tearing down
+    where that went well and took no time: a report costs both of them more than a short test does.
+    """
+    if not hasattr(session.config, "workerinput"):
+        return
+
+    def send(name: str, **fields: Any) -> None:
+        if name != "testreport" or _is_news(fields["data"]):
+            original(name, **fields)
+
+    plugins = session.config.pluginmanager.get_plugins()
+    # Its module is run by name only, so that the class is not the one that could be imported.
+    (interactor,) = (each for each in plugins if type(each).__name__ == "WorkerInteractor")
+    original = interactor.sendevent
+    interactor.sendevent = send
+
+
+def _is_news(report: dict[str, Any]) -> bool:
+    is_plain = report["outcome"] == "passed" and not report["sections"]
+    return report["when"] == "call" or not is_plain or report["duration"] > NO_TIME_S
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """The scheduler of `--dist loadfile`: all that shares the Spark session is one unit, a process
@@ -160,6 +196,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling
 
     class LongFirst(LoadFileScheduling):
+        def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+            super().add_node_collection(node, _Places(collection))
+            self.registered_collections[node] = _Places(collection)
+
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
             if file.startswith(TIDY_TESTS):
