@@ -23,6 +23,7 @@ TAB: Final = "\ue004"
 ENTER: Final = "\ue007"
 ESCAPE: Final = "\ue00c"
 _PATIENCE_S: Final = 30.0
+_PAUSE_S: Final = 0.02
 _OPTIONS: Final = {
     "browserName": "chrome",
     "acceptInsecureCerts": True,  # as a person who goes on past the warning
@@ -61,7 +62,8 @@ class Chromium:
                 if self.script(f"return {expression}"):
                     return
             except HTTPError:  # the page is just being left
-                continue
+                pass
+            time.sleep(_PAUSE_S)  # to ask without end is work for the browser
         said = self.script("return location.href + ' ' + document.body.innerText")
         raise AssertionError(f"{expression}: {said}")
 
