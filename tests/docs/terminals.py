@@ -22,6 +22,7 @@ from tests.docs.pages import Shown
 _MOVED = r"^(\w+) +\d+ +10\d\d(?:,10\d\d)* +10\d\d(?:,10\d\d)*$"
 # Which balance comes first, the one that a page shows or the controller's own, is a matter of pace.
 _BY_HAND_ONLY = {"KAFKA_AUTO_LEADER_REBALANCE_ENABLE": "false"}
+_LONGEST_S = 400  # of a job on a busy machine
 DEFAULT_ADDRESS = "127.0.0.1:9092"
 
 
@@ -157,7 +158,7 @@ class Terminals:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=200,
+            timeout=_LONGEST_S,
             check=False,
         )
         return done.stdout

@@ -27,7 +27,7 @@ def standalone_settings(quick: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
     if shutil.which("java") is None:
         pytest.skip("no java on PATH (Spark needs Java 17 or 21)")

@@ -16,7 +16,7 @@ PAGE = text_of("rules")
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_first_rules_of_the_page_give_what_it_shows(terminals: Terminals) -> None:
     if shutil.which("java") is None:
         pytest.skip("no java on PATH (Spark needs Java 17 or 21)")

@@ -85,7 +85,7 @@ def test_a_message_cut_anywhere_is_refused(
 
 
 @given(any_version, st.binary(max_size=300))
-@settings(max_examples=5 * settings.default.max_examples, deadline=1000)
+@settings(max_examples=5 * settings.default.max_examples, deadline=10_000)
 def test_any_bytes_give_a_message_or_a_protocol_error(
     choice: tuple[type[Message], int], data: bytes
 ) -> None:
@@ -95,7 +95,7 @@ def test_any_bytes_give_a_message_or_a_protocol_error(
 
 
 @given(any_version, seeds, st.data())
-@settings(max_examples=5 * settings.default.max_examples, deadline=1000)
+@settings(max_examples=5 * settings.default.max_examples, deadline=10_000)
 def test_damaged_messages_give_a_message_or_a_protocol_error(
     choice: tuple[type[Message], int], seed: int, data: st.DataObject
 ) -> None:
@@ -113,7 +113,7 @@ def test_damaged_messages_give_a_message_or_a_protocol_error(
 
 
 @given(st.binary(max_size=60))
-@settings(deadline=1000)
+@settings(deadline=10_000)
 def test_any_bytes_give_a_header_or_a_protocol_error(data: bytes) -> None:
     with suppress(ProtocolError):
         _, end = decode_request_header(data)
