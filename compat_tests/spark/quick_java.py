@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from compat_tests.running.prerequisites import cache_directory
 # Its classes fill more than Java begins with, which it answers with a whole collection.
 _OPTIONS = (*SHORT_LIVED, "-XX:MetaspaceSize=256m")
 _LONGEST_S = 200
+_AGAIN_S = 3600
 _PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
@@ -91,15 +93,27 @@ def _archive_options() -> list[str]:
         archive.path.parent.mkdir(parents=True, exist_ok=True)
         with archive.path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may ask at once
-            if not archive.path.exists():
+            if _may_be_made(archive.path):
+                archive.path.unlink(missing_ok=True)
                 _make(archive)
         return archive.using() if archive.path.stat().st_size else []
     except OSError:
         return []
 
 
+def _may_be_made(path: Path) -> bool:
+    """Whether there is none, nor an empty one, which says that it could not be made a while ago."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return True
+    return there.st_size == 0 and time.time() - there.st_mtime > _AGAIN_S
+
+
 def _make(archive: ClassArchive) -> None:
-    """Write it; an empty one where that does not work, which is not tried again."""
+    """Write it; an empty one where that does not work, which is tried again an hour later: it may
+    have been a busy machine.
+    """
     with tempfile.TemporaryDirectory(prefix="spark-classes-") as folder:
         options = " ".join([*_OPTIONS, *archive.making()])
         try:
