@@ -80,6 +80,7 @@ class RateQuota(Quota):
         "_least_before",
         "_left",
         "_longest_ms",
+        "_lost",
         "_most",
         "_per_ms",
         "_recent",
@@ -125,6 +126,7 @@ class RateQuota(Quota):
         # The least that was left in this half of the windows, and in the one before it: so much is
         # older than they are, since what came last is used first.
         self._least = self._least_before = left
+        self._lost = 0.0  # as it was too old; with it there would be so much more
 
     def _let_come(self, limit: float) -> None:
         self._per_ms = min(limit, _MOST_PER_S) / 1000
@@ -143,6 +145,8 @@ class RateQuota(Quota):
             self._least_before -= beyond
         if now_ms - self._half_since_ms >= self._half_ms:
             left -= self._begin_half(left, now_ms)
+        if self._lost:
+            self._lost = min(self._lost, self._most - left)
         self._left = left = left - amount
         self._least = min(self._least, left)
         return 0 if left >= 0 else self._pause_ms(now_ms)
@@ -152,8 +156,10 @@ class RateQuota(Quota):
         self.use(-amount, now_ms)
 
     def is_unused(self, now_ms: float) -> bool:
-        """Whether as good as nothing was used of what may be used at once."""
-        left = self._left + (now_ms - self._at_ms) * self._per_ms
+        """Whether as good as nothing was used of what may be used at once, if nothing of it grew
+        old: a client that waits for all of it would else wait for ever beside another one.
+        """
+        left = self._left + self._lost + (now_ms - self._at_ms) * self._per_ms
         return left >= _AS_GOOD_AS_ALL * self._most
 
     def measured(self, now_ms: float) -> float:
@@ -175,6 +181,7 @@ class RateQuota(Quota):
         if now_ms - self._half_since_ms < 2 * self._half_ms:
             old = min(old, self._least_before)
         lost = max(0.0, old)
+        self._lost += lost
         self._least_before, self._least = self._least - lost, left - lost
         self._half_since_ms = now_ms
         return lost

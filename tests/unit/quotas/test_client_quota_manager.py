@@ -160,6 +160,23 @@ def test_a_pause_for_time_of_the_loop_is_never_longer_than_a_window(broker: Brok
     assert request.use(0.01, 10_000) == 10  # what nobody can pause for is forgotten
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_who_waits_for_all_that_may_be_used_at_once_has_it_beside_one_that_uses_a_part(
+    broker: Broker, share: float
+) -> None:
+    """A batch that is larger than all windows is sent to whoever could use all of them."""
+    broker.put(ANN, consumer_byte_rate=100_000)
+    fetch = broker.account().fetch
+    assert fetch is not None
+    while broker.now_ms < 60_000:
+        broker.now_ms += 100
+        assert fetch.use(10_000 * share, broker.now_ms) == 0
+    assert fetch.is_unused(broker.now_ms + 100)
+
+    fetch.use(500_000, broker.now_ms + 100)
+    assert not fetch.is_unused(broker.now_ms + 200)
+
+
 def test_what_was_not_used_after_all_is_taken_back(broker: Broker) -> None:
     broker.put(ANN, producer_byte_rate=100)
     quota = broker.produced()
