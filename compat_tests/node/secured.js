@@ -9,6 +9,8 @@ const way = JSON.parse(json)
 const pem = readFileSync(way.certificate, 'utf8')
 const kafka = new kafkajs.Kafka({
   brokers: [way.address],
+  connectionTimeout: 30000,
+  authenticationTimeout: 30000,
   logLevel: kafkajs.logLevel.NOTHING,
   ssl: way.protocol.endsWith('SSL') ? { ca: readFileSync(way.ca, 'utf8'), key: pem, cert: pem } : undefined,
   sasl: way.protocol.startsWith('SASL')

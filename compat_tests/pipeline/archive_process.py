@@ -140,7 +140,7 @@ def random_kill(run: ArchiveProcess, what: ArchiveCommand, draw: random.Random) 
     """Kill the run at a drawn moment in a drawn way; what was done, or how the run ended before."""
     moment = draw.choice(("start", "batch", "batch", "publish", "publish", "stop"))
     if not _await_moment(moment, run, what, draw):
-        return f"{moment}: it had ended with {run.wait(1)}"
+        return f"{moment}: it had ended with {run.wait(_END_S)}"
     way = draw.choice(("all", "all", "driver", "java"))
     if way == "driver":
         run.kill_driver()

@@ -55,7 +55,7 @@ def member(address: str, protocol: str) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.wait(100)
 
 
 def printed(command: str, address: str) -> str:

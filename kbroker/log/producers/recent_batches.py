@@ -2,14 +2,16 @@
 up to five in flight, and after a restart sends again all that were not answered.
 
 Law: what comes out is what this log remembered before. The batches of a producer follow each other
-up to the one in the snapshot; of those who have been silent for long nothing is looked for. Apache
-Kafka looks for none: there the last batch but one is out of order after a clean restart, which is
-fatal to an idempotent producer.
+up to the one in the snapshot. Nothing is looked for in a log that nobody has written to for long,
+nor of producers who have been silent for long: the times of whose records are old, which may be
+those of events, and whose last batch is not among the last. Apache Kafka looks for none: there the
+last batch but one is out of order after a clean restart, which is fatal to an idempotent producer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from kbroker.errors import KafkaError
@@ -26,36 +28,45 @@ from kbroker.record.record_batch import BatchHeader
 
 # Longer than clients try by default: Java's for 2 minutes, librdkafka for 5.
 RECENT_MS: Final = 600_000
-# Most logs have five batches within the first window; the largest holds five of a megabyte.
-_WINDOWS_BYTES: Final = (8 << 10, 64 << 10, 512 << 10, 8 << 20)
-_MOST_HEADERS: Final = 1_000  # of a window before a larger one: four milliseconds
+# Most logs have five batches within the first window; the largest holds five of 12 megabytes.
+_WINDOWS_BYTES: Final = (8 << 10, 64 << 10, 512 << 10, 8 << 20, 64 << 20)
+# A window with more of them is not looked through: they take five milliseconds.
+_MOST_HEADERS: Final = 1_200
 
 
 def recall_batches(
     state: ProducerStateManager, segments: Sequence[LogSegment], now_ms: int
 ) -> None:
     """Complete a state that was just loaded from a snapshot. `segments` are those up to its end."""
-    recent = [
-        entry
-        for entry in state.producers.values()
-        if entry.batches and now_ms - entry.last_timestamp < RECENT_MS
-    ]
+    lacking = {each.producer_id: each for each in state.producers.values() if _lacks_some(each)}
+    if not lacking or not segments or now_ms - segments[-1].modified_ms >= RECENT_MS:
+        return
+    among_last: int | None = None  # the least offset of the last ones
     for window_bytes in _WINDOWS_BYTES:
-        lacking = {entry.producer_id: entry for entry in recent if _lacks_some(entry)}
-        if not lacking:
+        window = _last_headers(segments, state.map_end_offset, window_bytes)
+        headers = list(islice(window, _MOST_HEADERS + 1))
+        if not headers or len(headers) > _MOST_HEADERS:
             return
-        headers = list(_last_headers(segments, state.map_end_offset, window_bytes))
+        if among_last is None:
+            among_last = headers[0].base_offset
+        lacking = {
+            producer_id: entry
+            for producer_id, entry in lacking.items()
+            if now_ms - entry.last_timestamp < RECENT_MS
+            or entry.batches[-1].last_offset >= among_last
+        }
         for header in reversed(headers):
             entry = lacking.get(header.producer_id)
             if entry is not None:
                 _recall(entry, header)
-        if len(headers) > _MOST_HEADERS:
+        lacking = {each: entry for each, entry in lacking.items() if _lacks_some(entry)}
+        if not lacking:
             return
 
 
 def _lacks_some(entry: ProducerStateEntry) -> bool:
     """Whether earlier batches may count: a row of sequences begins with 0, unless it wrapped."""
-    return len(entry.batches) < BATCHES_TO_RETAIN and entry.batches[0].first_sequence > 0
+    return 0 < len(entry.batches) < BATCHES_TO_RETAIN and entry.batches[0].first_sequence > 0
 
 
 def _recall(entry: ProducerStateEntry, header: BatchHeader) -> None:

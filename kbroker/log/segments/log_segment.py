@@ -87,7 +87,12 @@ class LogSegment(SegmentFiles):
     def newest_ms(self) -> int:
         """When its newest record was written: as records say, else the file."""
         largest = self.largest_timestamp
-        return largest if largest >= 0 else self._file_system.modified_ms(self.records.path)
+        return largest if largest >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When something was written to it last, as its file says."""
+        return self._file_system.modified_ms(self.records.path)
 
     @property
     def first_batch_timestamp(self) -> int | None:

@@ -18,9 +18,9 @@ from tests.faults.crash_producers import faults_of_remembered
 PRODUCER_ID = 7
 
 
-def append(log: Log, sequence: int, count: int = 1) -> tuple[int, bool]:
+def append(log: Log, sequence: int, count: int = 1, bytes_each: int = 1) -> tuple[int, bool]:
     """Offset of a batch, and whether it is a duplicate."""
-    values = [b"v"] * count
+    values = [bytes(bytes_each)] * count
     records = batch(*values, producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=sequence)
     info = log.append_as_leader(memoryview(records), 0, NOW_MS)
     return info.first_offset, info.duplicate
@@ -231,18 +231,64 @@ def test_a_cut_back_to_a_snapshot_leaves_the_batches_before_it_known(tmp_path: P
     assert [append(log, n) for n in range(4)] == [(0, True), (1, True), (2, True), (3, False)]
 
 
+def remembered(log: Log) -> list[int]:
+    """The first sequences of the batches of the only producer."""
+    (entry,) = log.producer_state.producers.values()
+    return [each.first_sequence for each in entry.batches]
+
+
+def test_batches_of_megabytes_and_with_the_times_of_events_are_known_after_a_clean_restart(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path / "t-0", max_message_bytes=4_000_000)
+    for sequence in range(5):
+        append(log, sequence, bytes_each=3_000_000)
+    (entry,) = log.producer_state.producers.values()
+    entry.last_timestamp = NOW_MS - 10 * RECENT_MS
+    log.close()
+
+    assert remembered(open_log(tmp_path / "t-0", recovery_point=5)) == [0, 1, 2, 3, 4]
+
+
 def test_nothing_is_looked_for_of_producers_that_are_silent_for_long(tmp_path: Path) -> None:
-    log = open_log(tmp_path / "t-0")
+    log = open_log(tmp_path / "t-0", index_interval_bytes=100)
     for sequence in range(3):
         append(log, sequence)
     (entry,) = log.producer_state.producers.values()
     entry.last_timestamp = NOW_MS - RECENT_MS
+    for _ in range(5):
+        log.append_as_leader(memoryview(batch(bytes(9_000))), 0, NOW_MS)
     log.close()
 
-    log = open_log(tmp_path / "t-0", recovery_point=3)
+    log = open_log(tmp_path / "t-0", recovery_point=8, index_interval_bytes=100)
 
-    (entry,) = log.producer_state.producers.values()
-    assert [remembered.first_sequence for remembered in entry.batches] == [2]
+    assert remembered(log) == [2]
+
+
+def test_nothing_is_looked_for_in_a_log_that_nobody_has_written_to_for_long(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path / "t-0")
+    for sequence in range(3):
+        append(log, sequence)
+    log.close()
+    long_ago_s = (NOW_MS - RECENT_MS) / 1000
+    os.utime(tmp_path / "t-0" / f"{0:020}.log", (long_ago_s, long_ago_s))
+
+    assert remembered(open_log(tmp_path / "t-0", recovery_point=3)) == [2]
+
+
+def test_of_very_many_small_batches_only_the_last_are_looked_through(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0", index_interval_bytes=1 << 20)
+    for sequence in range(3):
+        append(log, sequence)
+    for _ in range(1_300):
+        log.append_as_leader(memoryview(batch(b"v")), 0, NOW_MS)
+    log.close()
+
+    log = open_log(tmp_path / "t-0", recovery_point=1_303, index_interval_bytes=1 << 20)
+
+    assert remembered(log) == [2]
 
 
 def test_damage_ends_the_search_for_batches_and_nothing_else(tmp_path: Path) -> None:
