@@ -19,6 +19,7 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode, is_of_full_
 from kbroker.cli.arguments.denied import sentences_about_denials
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 from kbroker.cli.shown.output import say
+from kbroker.start_collections import collect_as_usual
 
 _STDERR = 2  # the last of the standard streams
 _COMMANDS = {
@@ -105,6 +106,15 @@ _COMMANDS = {
 
 class _CommandLine(LazyGroup):
     """Handles a reader that has gone, for which click would only give exit code 1."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the subcommand, imported now. All but a broker, which goes on to import, collect
+        garbage as usual from there on: some run for long.
+        """
+        command = super().get_command(ctx, cmd_name)
+        if cmd_name != "start":
+            collect_as_usual()
+        return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Make the context; this may print a help text."""
