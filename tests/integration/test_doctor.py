@@ -62,7 +62,7 @@ from tests.fakes.running.forked_broker import Broker
 
 TLS_HANDSHAKE = b"\x16"
 QUICK = ("-X", "request.timeout.ms=300")  # for listeners that say nothing
-UNHURRIED = ("-X", "request.timeout.ms=1000")  # a broker's answer can take longer on a busy machine
+UNHURRIED = ("-X", "request.timeout.ms=5000")  # a broker's answer can take longer on a busy machine
 Advertised = Callable[[str], str]
 
 

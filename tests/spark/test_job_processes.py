@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from compat_tests.clients.every_client import create_topic
@@ -117,6 +118,7 @@ def test_java_ends_when_its_driver_is_killed(spark: object) -> None:
     until(lambda: not any(is_alive(pid) for pid in below))
 
 
+@pytest.mark.timeout(3 * LONGEST_WAIT_S)
 def test_sessions_have_pyspark_compiled_and_leave_nothing_behind(tmp_path: Path) -> None:
     work, temporary = tmp_path / "work", tmp_path / "temporary"
     work.mkdir()
@@ -125,7 +127,7 @@ def test_sessions_have_pyspark_compiled_and_leave_nothing_behind(tmp_path: Path)
     done = subprocess.run(
         [sys.executable, "-c", RUN_SESSIONS],
         cwd=work, env={**os.environ, "TMPDIR": str(temporary)},
-        capture_output=True, text=True, timeout=LONGEST_WAIT_S, check=False,
+        capture_output=True, text=True, timeout=2 * LONGEST_WAIT_S, check=False,
     )  # fmt: skip
 
     assert (done.returncode, done.stdout) == (0, "3\nTrue\nTrue True\nTrue\n"), done.stderr
