@@ -52,7 +52,7 @@ def settled(text: str) -> str:
     return re.sub(r"\S+/kbroker-\w+,", "DIRECTORY,", text).rstrip("\n")
 
 
-def run(command: list[str], directory: Path, timeout_s: float = 30, **more: str) -> str:
+def run(command: list[str], directory: Path, timeout_s: float = 100, **more: str) -> str:
     """Standard output and error together; the command must succeed."""
     done = subprocess.run(
         command,
@@ -111,7 +111,7 @@ class Terminals:
         """Ctrl-C in those of a kind that were started last."""
         for _, process in [entry for entry in self._running if entry[0] == kind][-most:]:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=100)
         self._running = [entry for entry in self._running if entry[1].poll() is None]
 
     def _stop_at(self, address: str) -> None:
@@ -119,7 +119,7 @@ class Terminals:
         for _, process in self._running:
             if isinstance(process.args, list) and f"--listen {address}" in process.args[-1]:
                 process.send_signal(signal.SIGINT)
-                process.communicate(timeout=30)
+                process.communicate(timeout=100)
         self._running = [entry for entry in self._running if entry[1].poll() is None]
 
     def close(self) -> None:
