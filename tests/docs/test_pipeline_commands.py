@@ -49,13 +49,13 @@ def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
         assert "sales" in run(command, terminals.directory)
     output = run(
         [sys.executable, "-c", connector.replace(DEFAULT_ADDRESS, terminals.address)],
-        terminals.directory, 280, **terminals.settings,
+        terminals.directory, 400, **terminals.settings,
     )  # fmt: skip
     read = run([sys.executable, "-c", tables], terminals.directory)
     (commands,) = blocks("sh", PIPELINE)
     on_cluster = run(
         ["bash", "-ec", f"trap 'kill $(jobs -p)' EXIT\n{commands.replace('7077', str(free_port()))}"],
-        terminals.directory, 280, **standalone_settings(terminals.settings),
+        terminals.directory, 400, **standalone_settings(terminals.settings),
     )  # fmt: skip
 
     rows = sorted(re.findall(r"^\| *(k\d)\| *(v\d)\| *\d+\|$", output, re.MULTILINE))
